@@ -1,0 +1,1 @@
+"""Synthetic test decks: no real person in them."""

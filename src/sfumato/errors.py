@@ -1,0 +1,110 @@
+"""What sfumato says when something is wrong: what, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class SfumatoError(Exception):
+    """The base of every error that a person may see.
+
+    ``message`` says what was wrong and where, ``hint`` what to do about it. No message carries a
+    secret: neither the seed, nor an original value of a sensitive column.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
+
+
+class InputError(SfumatoError):
+    """A file or frame that can't be used as it is."""
+
+
+class SchemaError(SfumatoError):
+    """A role, code or rule that doesn't fit the data."""
+
+
+class ParameterError(SfumatoError):
+    """A parameter of a mask or measure outside what it accepts."""
+
+
+class MaskError(SfumatoError):
+    """A mask that can't do what was asked of it on these data."""
+
+
+class MeasureError(SfumatoError):
+    """A measure that is undefined on these data."""
+
+
+class GuaranteeError(SfumatoError):
+    """A guarantee that doesn't hold on the masked file: nothing may be released."""
+
+
+class ReleaseError(SfumatoError):
+    """A release that can't be written, or that failed its own check when read back."""
+
+
+class SeedError(SfumatoError):
+    """A seed that can't be read."""
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake in a plan, with its line (0 where none is known)."""
+
+    line: int
+    message: str
+    hint: str | None = None
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        word = "" if self.severity == "error" else f"{self.severity}: "
+        tail = f" ({self.hint})" if self.hint else ""
+        return f"{where}{word}{self.message}{tail}"
+
+
+class PlanError(SfumatoError):
+    """Everything that is wrong with a plan, all at once."""
+
+    def __init__(self, problems: Sequence[Problem], *, path: str | None = None) -> None:
+        self.problems = sorted(problems)
+        self.path = path
+        many = f"{len(self.problems)} mistakes" if len(self.problems) != 1 else "1 mistake"
+        head = f"{path or 'the plan'} has {many}:"
+        super().__init__("\n".join([head, *(f"  {p}" for p in self.problems)]))
+
+
+class SfumatoWarning(UserWarning):
+    """Something that works, but that a careful person would want to know."""
+
+
+def nearest(name: str, options: Iterable[str]) -> str | None:
+    """The option that ``name`` was probably meant to be.
+
+    >>> nearest("rank_swop", ["rank_swap", "random_swap"])
+    'rank_swap'
+    """
+    options = list(options)
+    folded = {str(o).casefold(): str(o) for o in options}
+    if str(name).casefold() in folded:
+        return folded[str(name).casefold()]
+    found = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
+
+
+def did_you_mean(name: str, options: Iterable[str], *, show: int = 12) -> str:
+    """A hint: the nearest right name, else the names there are."""
+    options = [str(o) for o in options]
+    close = nearest(name, options)
+    if close is not None:
+        return f"did you mean {close!r}?"
+    listed = ", ".join(options[:show]) + (f", … ({len(options)} in all)" if len(options) > show else "")
+    return f"there is: {listed}" if options else "there are none"

@@ -1,0 +1,247 @@
+"""What a mask promises to keep, checked on the real output of every run.
+
+A guarantee compares the file before the step with the file after it and says by how much it fails.
+It is evidence, not trust: it recomputes from the data and knows nothing of how the mask works.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from sfumato.microdata import Microdata
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one guarantee."""
+
+    guarantee: str
+    ok: bool
+    detail: str = ""
+
+
+class Guarantee(ABC):
+    """Something that must hold between the file before and the file after a mask."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What is promised, in one sentence a steward can read. No original value may appear."""
+
+    @abstractmethod
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        """None where it holds; else which part fails and by how much."""
+
+    def check(self, before: Microdata, after: Microdata) -> Check:
+        problem = self.failure(before, after)
+        return Check(self.describe(), problem is None, problem or "")
+
+
+@dataclass(frozen=True)
+class SameRecords(Guarantee):
+    """The number of records and the columns stay (apart from columns that are added on purpose)."""
+
+    added: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        return "no record and no column is lost"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        if len(before) != len(after):
+            return f"{len(before):,} records became {len(after):,}"
+        lost = [c for c in before.columns if c not in after.columns]
+        extra = [c for c in after.columns if c not in before.columns and c not in self.added]
+        if lost:
+            return f"lost columns: {', '.join(lost)}"
+        return f"unexpected columns: {', '.join(extra)}" if extra else None
+
+
+@dataclass(frozen=True)
+class Untouched(Guarantee):
+    """Every column but these is the same, value for value."""
+
+    but: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"every column but {_names(self.but)} is untouched" if self.but else "no column is touched"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        if len(before) != len(after):
+            return f"{len(before):,} records became {len(after):,}"
+        # Columns that are one and the same object need no look; that makes the check nearly free.
+        for column in before.columns:
+            if column in self.but or column not in after.columns:
+                continue
+            one, two = before.column(column), after.column(column)
+            if one is two or same_memory(one, two):
+                continue
+            n = changed(one, two)
+            if n:
+                return f"{column} changed in {n:,} records"
+        return None
+
+
+@dataclass(frozen=True)
+class SameMultiset(Guarantee):
+    """Each column holds the same values, each as often as before (within strata, if given)."""
+
+    columns: tuple[str, ...]
+    within: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        where = f" within {_names(self.within)}" if self.within else ""
+        return f"the values of {_names(self.columns)} are the same set, each as often as before{where}"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        strata = before.codes(self.within)[0] if self.within else None
+        for column in self.columns:
+            one, two = before.column(column), after.column(column)
+            if one is two or same_memory(one, two):
+                continue
+            if one.dtype != two.dtype:
+                return f"{column} was {one.dtype} and became {two.dtype}"
+            first, second = pl.DataFrame({"value": one}), pl.DataFrame({"value": two})
+            if strata is not None:
+                first, second = (f.with_columns(stratum=pl.Series(strata)) for f in (first, second))
+            by = first.columns
+            if not first.sort(by).equals(second.sort(by), null_equal=True):
+                return f"the values of {column} aren't the same set as before"
+        return None
+
+
+@dataclass(frozen=True)
+class SameTable(Guarantee):
+    """The counts of every combination of these columns stay."""
+
+    keys: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"the table of {' × '.join(self.keys)} keeps every count"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        keys = list(self.keys)
+        one = before.select(keys).group_by(keys).len("before")
+        two = after.select(keys).group_by(keys).len("after")
+        both = one.join(two, on=keys, how="full", nulls_equal=True).fill_null(0)
+        off = int((both["before"].cast(pl.Int64) != both["after"].cast(pl.Int64)).sum())
+        return f"{off:,} cells of {' × '.join(keys)} have another count" if off else None
+
+
+@dataclass(frozen=True)
+class SumRule(Guarantee):
+    """A total equals the sum of its components in every record where it did before."""
+
+    total: str
+    components: tuple[str, ...]
+    tolerance: float = 1e-6
+
+    def describe(self) -> str:
+        return f"{self.total} = {' + '.join(self.components)} in every record where it held before"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        held = ~broken_sums(before, self.total, self.components, self.tolerance)
+        off = held & broken_sums(after, self.total, self.components, self.tolerance)
+        n = int(off.sum())
+        return f"the sum {self.total} is broken in {n:,} records" if n else None
+
+
+@dataclass(frozen=True)
+class SameMoments(Guarantee):
+    """Means (order 1) or means and covariances (order 2) stay, to a relative tolerance.
+
+    The error of a mean is measured against the column's standard deviation, that of a covariance
+    against the product of the two. With ``within`` it holds in every stratum.
+    """
+
+    columns: tuple[str, ...]
+    order: int = 2
+    tolerance: float = 1e-9
+    within: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        what = "means" if self.order == 1 else "means and covariances"
+        where = f" within {_names(self.within)}" if self.within else ""
+        return f"{what} of {_names(self.columns)} are kept{where} (to {self.tolerance:g})"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        x, z = before.matrix(self.columns), after.matrix(self.columns)
+        codes, n = before.codes(self.within)
+        worst = 0.0
+        for stratum in range(n):
+            rows = codes == stratum if n > 1 else slice(None)
+            worst = max(worst, _moment_error(x[rows], z[rows], self.order))
+        if not worst <= self.tolerance:
+            return f"off by {worst:.3g} (relative), more than {self.tolerance:g}"
+        return None
+
+
+def _moment_error(
+    x: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    z: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    order: int,
+) -> float:
+    complete = np.isfinite(x).all(axis=1) & np.isfinite(z).all(axis=1)
+    x, z = x[complete], z[complete]
+    if len(x) < 2:
+        return 0.0
+    scale = x.std(axis=0)
+    scale[scale == 0] = np.maximum(np.abs(x.mean(axis=0)), 1.0)[scale == 0]
+    error = np.abs((x.mean(axis=0) - z.mean(axis=0)) / scale).max()
+    if order == 2:
+        xs, zs = (x - x.mean(axis=0)) / scale, (z - z.mean(axis=0)) / scale
+        error = max(error, np.abs(xs.T @ xs - zs.T @ zs).max() / len(x))
+    return float(error)
+
+
+def same_memory(one: pl.Series, two: pl.Series) -> bool:
+    """Whether two columns share their memory, so that they can't differ."""
+    if len(one) != len(two) or one.dtype != two.dtype or one.n_chunks() != two.n_chunks() or not len(one):
+        return False
+    if not one.dtype.is_numeric():
+        return False
+    try:
+        left, right = ([c._get_buffer_info()[0] for c in s.get_chunks()] for s in (one, two))  # type: ignore[attr-defined]
+    except Exception:  # a private call: where it is gone, the values are compared instead
+        return False
+    return left == right
+
+
+def changed(one: pl.Series, two: pl.Series) -> int:
+    """In how many records two columns differ (null equals null, NaN equals NaN)."""
+    if one.dtype != two.dtype:
+        if one.dtype.is_numeric() and two.dtype.is_numeric():
+            one, two = one.cast(pl.Float64), two.cast(pl.Float64)
+        else:
+            one, two = one.cast(pl.String), two.cast(pl.String)
+    return int(one.ne_missing(two).sum())
+
+
+def broken_sums(
+    data: Microdata, total: str, components: Sequence[str], tolerance: float = 1e-6
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which records have a total that isn't the sum of its components.
+
+    A record with a missing total or component isn't judged. The tolerance is absolute for small
+    totals and relative to the largest term for large ones.
+    """
+    value = data.numbers(total)
+    added = np.zeros(len(data))
+    size = np.abs(value)
+    for component in components:
+        part = data.numbers(component)
+        added += part
+        size = np.maximum(size, np.abs(part))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(value - added) > tolerance * np.maximum(size, 1.0)
+    return np.asarray(off & np.isfinite(value - added))
+
+
+def _names(columns: Sequence[str]) -> str:
+    columns = list(columns)
+    if len(columns) <= 6:
+        return ", ".join(columns)
+    return f"{', '.join(columns[:5])} and {len(columns) - 5} more"

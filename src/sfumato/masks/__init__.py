@@ -1,0 +1,1 @@
+"""Masks: one method a file. A new file here is found by itself (see ``sfumato.registry``)."""

@@ -1,0 +1,1 @@
+"""Probabilistic record linkage: compare, fit, weigh, assign, judge."""

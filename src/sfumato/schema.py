@@ -1,0 +1,311 @@
+"""What each column is: its role, its kind, its special codes, and which columns add up.
+
+>>> schema = Schema(
+...     keys=["REGION", "BEDROOMS"],
+...     sensitive=["INCOME"],
+...     variables={"INCOME": {"top": 100_000, "bottom": 0, "missing": [-9, {"from": -99, "to": -90}]}},
+... )
+>>> schema["INCOME"].top
+100000
+>>> schema.role_of("REGION")
+'key'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+from sfumato.errors import SchemaError, did_you_mean
+
+Kind: TypeAlias = Literal["categorical", "ordinal", "continuous"]
+Code: TypeAlias = float | int | str
+
+KINDS: Final = ("categorical", "ordinal", "continuous")
+LIST_ROLES: Final = ("keys", "sensitive", "geography", "strata")
+SINGLE_ROLES: Final = ("id", "household", "weight")
+ROLES: Final = ("id", "keys", "sensitive", "geography", "household", "weight", "strata")
+_ROLE_WORD: Final = {"keys": "key"}
+
+
+@dataclass(frozen=True)
+class Range:
+    """A range of codes that mean missing, both ends included (an end of None is open)."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.low is None and self.high is None:
+            raise SchemaError("a missing range needs `from`, `to` or both")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise SchemaError(f"a missing range runs from {self.low} to {self.high}, which is backwards")
+
+    def __contains__(self, value: float) -> bool:
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def to_dict(self) -> dict[str, float]:
+        ends = {"from": self.low, "to": self.high}
+        return {name: end for name, end in ends.items() if end is not None}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """All that the schema knows of one column.
+
+    Parameters
+    ----------
+    kind
+        "categorical", "ordinal" or "continuous"; None leaves it to the column's type.
+    missing
+        Codes that mean missing: values, and ranges as ``{"from": 90, "to": 99}``.
+    top, bottom
+        The codes at which the column is top- and bottom-coded: values at or beyond them are coded.
+    sum_of
+        The columns that this one is the sum of.
+    unit
+        The step that its values are given in (1 for whole dollars, 0.01 for cents).
+    order
+        The order of an ordinal column's categories, lowest first.
+    hierarchy
+        A file of coarser and coarser codes (see ``Recode``).
+    imputed
+        The name of a column that flags imputed values (any non-zero value).
+    label, labels
+        The variable's label, and the labels of its codes.
+    """
+
+    kind: Kind | None = None
+    missing: tuple[Code | Range, ...] = ()
+    top: float | None = None
+    bottom: float | None = None
+    sum_of: tuple[str, ...] = ()
+    unit: float | None = None
+    order: tuple[Code, ...] = ()
+    hierarchy: str | None = None
+    imputed: str | None = None
+    label: str | None = None
+    labels: Mapping[Code, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "missing", tuple(_missing_code(m) for m in _listed(self.missing)))
+        set_(self, "sum_of", tuple(_listed(self.sum_of)))
+        set_(self, "order", tuple(_listed(self.order)))
+        set_(self, "labels", MappingProxyType(dict(self.labels)))
+        if self.kind is not None and self.kind not in KINDS:
+            raise SchemaError(f"a kind can't be {self.kind!r}", hint=did_you_mean(str(self.kind), KINDS))
+        for name in ("top", "bottom", "unit"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise SchemaError(f"`{name}` must be a number, not {value!r}")
+            if value is not None and not math.isfinite(value):
+                raise SchemaError(f"`{name}` must be finite, not {value!r}")
+        if self.unit is not None and self.unit <= 0:
+            raise SchemaError(f"`unit` must be above 0, not {self.unit!r}")
+        if self.top is not None and self.bottom is not None and self.bottom >= self.top:
+            raise SchemaError(f"`bottom` ({self.bottom}) must be below `top` ({self.top})")
+        for name in ("hierarchy", "imputed", "label"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise SchemaError(f"`{name}` must be text, not {value!r}")
+
+    def is_missing_code(self, value: Code) -> bool:
+        """Whether one (non-null) value is a missing code."""
+        for code in self.missing:
+            if isinstance(code, Range):
+                if isinstance(value, (int, float)) and value in code:
+                    return True
+            elif code == value:
+                return True
+        return False
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is set, as plain values (the form a plan has)."""
+        out: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value is None or (isinstance(value, (tuple, Mapping)) and not value):
+                continue
+            if f.name == "missing":
+                value = [m.to_dict() if isinstance(m, Range) else m for m in value]
+            elif isinstance(value, tuple):
+                value = list(value)
+            elif isinstance(value, Mapping):
+                value = {str(code): text for code, text in value.items()}
+            out[f.name] = value
+        return out
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The roles of a file's columns and the details of each.
+
+    ``geography`` runs from coarse to fine. ``variables`` maps a column to a :class:`Variable` or to
+    a plain dict of its fields.
+    """
+
+    id: str | None = None
+    keys: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+    geography: tuple[str, ...] = ()
+    household: str | None = None
+    weight: str | None = None
+    strata: tuple[str, ...] = ()
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        for role in LIST_ROLES:
+            names = tuple(_listed(getattr(self, role)))
+            for name in names:
+                if not isinstance(name, str):
+                    raise SchemaError(f"`{role}` lists column names, not {name!r}")
+            twice = sorted({n for n in names if names.count(n) > 1})
+            if twice:
+                raise SchemaError(f"`{role}` names {', '.join(twice)} twice")
+            set_(self, role, names)
+        for role in SINGLE_ROLES:
+            value = getattr(self, role)
+            if value is not None and not isinstance(value, str):
+                raise SchemaError(f"`{role}` must name one column, not {value!r}")
+        set_(self, "variables", MappingProxyType({n: as_variable(n, v) for n, v in self.variables.items()}))
+        for total, variable in self.variables.items():
+            if total in variable.sum_of:
+                raise SchemaError(f"{total} can't be a component of itself")
+
+    def __getitem__(self, column: str) -> Variable:
+        """The details of a column; an empty :class:`Variable` where nothing was said."""
+        return self.variables.get(column) or Variable()
+
+    @property
+    def sums(self) -> dict[str, tuple[str, ...]]:
+        """Every sum rule: total → components."""
+        return {name: v.sum_of for name, v in self.variables.items() if v.sum_of}
+
+    def named_columns(self) -> dict[str, str]:
+        """Every column that the schema names → where it names it first."""
+        out: dict[str, str] = {}
+        for role in ROLES:
+            value = getattr(self, role)
+            for name in (value,) if isinstance(value, str) else value or ():
+                out.setdefault(name, f"roles.{role}")
+        for name, variable in self.variables.items():
+            out.setdefault(name, f"variables.{name}")
+            for part in variable.sum_of:
+                out.setdefault(part, f"variables.{name}.sum_of")
+            if variable.imputed:
+                out.setdefault(variable.imputed, f"variables.{name}.imputed")
+        return out
+
+    def role_of(self, column: str) -> str | None:
+        """The first role of a column ("id", "key", "sensitive" …), or None."""
+        for role in ROLES:
+            value = getattr(self, role)
+            if value == column or (isinstance(value, tuple) and column in value):
+                return _ROLE_WORD.get(role, role)
+        return None
+
+    def with_roles(self, **roles: Any) -> Schema:
+        """A copy with some roles replaced."""
+        for role in roles:
+            if role not in ROLES:
+                raise SchemaError(f"there is no role {role!r}", hint=did_you_mean(role, ROLES))
+        return replace(self, **roles)
+
+    def with_variable(self, column: str, **details: Any) -> Schema:
+        """A copy with some details of one column replaced."""
+        known = {f.name for f in fields(Variable)}
+        for name in details:
+            if name not in known:
+                raise SchemaError(f"a variable has no {name!r}", hint=did_you_mean(name, known))
+        changed = replace(self[column], **details)
+        return replace(self, variables={**self.variables, column: changed})
+
+    def restricted_to(self, columns: Iterable[str]) -> Schema:
+        """The schema of a file that has only these columns."""
+        kept = set(columns)
+        roles: dict[str, Any] = {}
+        for role in ROLES:
+            value = getattr(self, role)
+            roles[role] = (
+                tuple(n for n in value if n in kept)
+                if isinstance(value, tuple)
+                else (value if value in kept else None)
+            )
+        variables = {}
+        for name, variable in self.variables.items():
+            if name not in kept:
+                continue
+            if not set(variable.sum_of) <= kept:
+                variable = replace(variable, sum_of=())
+            if variable.imputed not in kept:
+                variable = replace(variable, imputed=None)
+            variables[name] = variable
+        return Schema(**roles, variables=variables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"roles": …, "variables": …}``, as a plan has it."""
+        roles: dict[str, Any] = {}
+        for role in ROLES:
+            value = getattr(self, role)
+            if value:
+                roles[role] = list(value) if isinstance(value, tuple) else value
+        variables = {n: v.to_dict() for n, v in self.variables.items() if v.to_dict()}
+        return {"roles": roles, "variables": variables}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """The schema of a plan's ``roles`` and ``variables`` tables."""
+        roles = dict(content.get("roles", {}))
+        for role in roles:
+            if role not in ROLES:
+                raise SchemaError(f"there is no role {role!r}", hint=did_you_mean(role, ROLES))
+        return cls(**roles, variables=dict(content.get("variables", {})))
+
+
+def as_variable(name: str, value: Variable | Mapping[str, Any]) -> Variable:
+    """A :class:`Variable` from itself or from a dict of its fields, errors naming the column."""
+    if isinstance(value, Variable):
+        return value
+    if not isinstance(value, Mapping):
+        raise SchemaError(f"variables.{name} must be a table of details, not {value!r}")
+    known = {f.name for f in fields(Variable)}
+    for key in value:
+        if key not in known:
+            raise SchemaError(f"variables.{name} has no {key!r}", hint=did_you_mean(str(key), known))
+    try:
+        return Variable(**value)
+    except SchemaError as problem:
+        raise SchemaError(f"variables.{name}: {problem.message}", hint=problem.hint) from None
+    except TypeError as problem:
+        raise SchemaError(f"variables.{name}: {problem}") from None
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    """One thing or several, as a list."""
+    if value is None:
+        return ()
+    if isinstance(value, (str, int, float, Range, Mapping)):
+        return (value,)
+    return tuple(value)
+
+
+def _missing_code(code: Any) -> Code | Range:
+    if isinstance(code, Range):
+        return code
+    if isinstance(code, Mapping):
+        unknown = set(code) - {"from", "to"}
+        if unknown:
+            raise SchemaError(f"a missing range has `from` and `to`, not {sorted(unknown)[0]!r}")
+        low, high = code.get("from"), code.get("to")
+        for end in (low, high):
+            if end is not None and (isinstance(end, bool) or not isinstance(end, (int, float))):
+                raise SchemaError(f"the ends of a missing range must be numbers, not {end!r}")
+        return Range(low, high)
+    if isinstance(code, bool) or not isinstance(code, (int, float, str)):
+        raise SchemaError(f"a missing code must be a number or text, not {code!r}")
+    return code
