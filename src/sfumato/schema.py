@@ -66,6 +66,8 @@ class Variable:
         The codes at which the column is top- and bottom-coded: values at or beyond them are coded.
     sum_of
         The columns that this one is the sum of.
+    residual
+        Whether the total may hold a part that none of its components holds.
     unit
         The step that its values are given in (1 for whole dollars, 0.01 for cents).
     order
@@ -83,6 +85,7 @@ class Variable:
     top: float | None = None
     bottom: float | None = None
     sum_of: tuple[str, ...] = ()
+    residual: bool = False
     unit: float | None = None
     order: tuple[Code, ...] = ()
     hierarchy: str | None = None
@@ -108,6 +111,8 @@ class Variable:
             raise SchemaError(f"`unit` must be above 0, not {self.unit!r}")
         if self.top is not None and self.bottom is not None and self.bottom >= self.top:
             raise SchemaError(f"`bottom` ({self.bottom}) must be below `top` ({self.top})")
+        if not isinstance(self.residual, bool):
+            raise SchemaError(f"`residual` must be true or false, not {self.residual!r}")
         for name in ("hierarchy", "imputed", "label"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
@@ -128,7 +133,7 @@ class Variable:
         out: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
-            if value is None or (isinstance(value, (tuple, Mapping)) and not value):
+            if value is None or value is False or (isinstance(value, (tuple, Mapping)) and not value):
                 continue
             if f.name == "missing":
                 value = [m.to_dict() if isinstance(m, Range) else m for m in value]

@@ -106,6 +106,10 @@ class Mask(Declared):
         column types alone, before anything is run. Line 0; the plan knows the line."""
         return self.check_columns(types)
 
+    def types_after(self, types: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """The column types once this step is done; override where a step changes or adds one."""
+        return types
+
     def needs(self, data: Microdata) -> Sequence[str]:
         """The columns that the mask reads; by default those that its parameters name."""
         return tuple(dict.fromkeys([*self.named_columns(), *self.changes(data)]))

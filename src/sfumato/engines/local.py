@@ -1,0 +1,17 @@
+"""The local engine: Polars in memory, the kernels on all cores."""
+
+from __future__ import annotations
+
+from sfumato.draws import Draws
+from sfumato.guarantees import Check
+from sfumato.masks.base import Mask, Notes
+from sfumato.microdata import Microdata
+
+
+class LocalEngine:
+    """Carries out steps in this process; chunks and threads are the masks' own business here."""
+
+    name = "local"
+
+    def apply(self, mask: Mask, data: Microdata, draws: Draws) -> tuple[Microdata, Notes, list[Check]]:
+        return mask.carry_out(data, draws)

@@ -1,0 +1,102 @@
+"""A look at the data before anything is done to them: do they fit what the schema says?
+
+>>> import polars as pl, sfumato as sf
+>>> data = sf.Microdata(pl.DataFrame({"K": [None, None]}, schema={"K": pl.Int64}), sf.Schema(keys=["K"]))
+>>> print(vet(data)[0].message)
+the key K is missing in all 2 records
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from sfumato.errors import Problem, SchemaError
+from sfumato.guarantees import broken_sums
+from sfumato.microdata import Microdata
+
+
+def vet(data: Microdata) -> list[Problem]:
+    """Everything in the data that the schema doesn't allow (errors) or that is odd (warnings)."""
+    out: list[Problem] = []
+    if not len(data):
+        return [Problem(0, "the file has no records", "there is nothing to mask")]
+    schema = data.schema
+    for key in (*schema.keys, *schema.geography, *schema.strata):
+        if data.missing(key).all():
+            word = "key" if key in schema.keys else "column"
+            message = f"the {word} {key} is missing in all {len(data):,} records"
+            out.append(Problem(0, message, "take it out of the roles, or mend the missing codes"))
+    named = set(schema.named_columns())
+    for column in data.columns:
+        if data.dtype(column).is_float():
+            n = int(data.column(column).is_infinite().sum())
+            if n:
+                row = int(data.column(column).is_infinite().arg_true()[0]) + 1
+                message = f"{column} is infinite in {n:,} records (the first is record {row:,})"
+                hint = "replace the infinities by nulls or by a missing code"
+                severity = "error" if column in named else "warning"
+                out.append(Problem(0, message, hint, severity))
+    for column, variable in schema.variables.items():
+        if variable.kind == "continuous" and data.dtype(column) == pl.String:
+            out.append(_text_in_numbers(data, column))
+    if schema.id is not None:
+        doubled = len(data) - data.column(schema.id).n_unique()
+        if doubled and schema.household is None:
+            message = f"the id {schema.id} isn't unique: {doubled:,} records share one with another"
+            out.append(Problem(0, message, "a household id goes to the role `household`", "warning"))
+    if schema.weight is not None:
+        out += _vet_weight(data, schema.weight)
+    out += _vet_nesting(data)
+    for total, components in schema.sums.items():
+        try:
+            off = int(broken_sums(data, total, components).sum())
+        except SchemaError as problem:
+            out.append(Problem(0, problem.message, problem.hint))
+            continue
+        if off and not schema[total].residual:
+            message = f"{total} isn't the sum of {', '.join(components)} in {off:,} of {len(data):,} records"
+            hint = f"mend the rule, or say `residual = true` under variables.{total} if a part has no column"
+            out.append(Problem(0, message, hint))
+    return out
+
+
+def _text_in_numbers(data: Microdata, column: str) -> Problem:
+    text = data.column(column)
+    numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
+    bad = (numbers.is_null() & text.is_not_null() & ~pl.Series(data.missing(column))).arg_true()
+    rows = ", ".join(f"{int(r) + 1:,}" for r in bad[:5])
+    more = f" and {len(bad) - 5:,} more" if len(bad) > 5 else ""
+    message = f"{column} should be continuous, but has text in {len(bad):,} records (records {rows}{more})"
+    return Problem(0, message, "mend these records, or say which codes mean missing")
+
+
+def _vet_weight(data: Microdata, weight: str) -> list[Problem]:
+    if not data.is_numeric(weight):
+        return [Problem(0, f"the weight {weight} isn't a number")]
+    values = data.numbers(weight)
+    gone, negative = int(np.isnan(values).sum()), int((values < 0).sum())
+    out = []
+    if gone:
+        out.append(Problem(0, f"the weight {weight} is missing in {gone:,} records"))
+    if negative:
+        out.append(Problem(0, f"the weight {weight} is negative in {negative:,} records"))
+    return out
+
+
+def _vet_nesting(data: Microdata) -> list[Problem]:
+    """Each finer area must lie in one coarser area."""
+    out = []
+    for coarse, fine in zip(data.schema.geography, data.schema.geography[1:], strict=False):
+        areas = data.select([coarse, fine]).drop_nulls().unique()
+        split = areas.group_by(fine).agg(pl.col(coarse).sort()).filter(pl.col(coarse).list.len() > 1)
+        if split.height:
+            value, parents = split.sort(fine).row(0)
+            where = ", ".join(str(p) for p in parents[:3])
+            message = (
+                f"the geography doesn't nest: {split.height:,} values of {fine} lie in several of {coarse} "
+                f"(for example {value} in {where})"
+            )
+            hint = f"make the codes of {fine} unique, for instance by putting {coarse} in front of them"
+            out.append(Problem(0, message, hint))
+    return out
