@@ -1,0 +1,432 @@
+"""Top and bottom coding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from sfumato.draws import Draws
+from sfumato.errors import MaskError, Problem
+from sfumato.guarantees import Guarantee, SameMoments
+from sfumato.masks.base import Notes, RowsMask
+from sfumato.microdata import Microdata
+from sfumato.parameters import parameter
+from sfumato.schema import Schema
+
+_SIDES = ("top", "bottom")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopBottomCode(RowsMask):
+    """Replace the values beyond a top code or a bottom code by that code.
+
+    The codes are values (``top``, ``bottom``) or percents (``top_percent``, ``bottom_percent``). A
+    number holds for every column, a table gives each column its own. With n eligible values, a top
+    percent p makes the k-th largest of them the code, k = ⌈p·n/100⌉, so at least p percent of the
+    values share the code; values that tie with it are coded too. Percents may be taken ``within``
+    strata; each stratum then has codes of its own.
+
+    A coded value is replaced by the code, or by the mean or the median of all values at or beyond
+    it. The mean keeps the column's mean (in a column of whole numbers it is rounded, to even).
+    Missing values stay. Values that were coded before stay coded: where the new code is stricter
+    they take the new one. The masked file's schema has the codes, so that later steps know them.
+
+    Reference: Hundepool, A. et al. (2012). Statistical Disclosure Control, section 3.6.3. Wiley.
+
+    >>> import polars as pl, sfumato as sf
+    >>> data = sf.Microdata(pl.DataFrame({"INCOME": [10, 20, 30, 400, 800]}))
+    >>> sf.TopBottomCode(columns=["INCOME"], top=100).mask(data).frame["INCOME"].to_list()
+    [10, 20, 30, 100, 100]
+    >>> mean = sf.TopBottomCode(columns=["INCOME"], top_percent=40, replace="mean").mask(data)
+    >>> mean.frame["INCOME"].to_list(), mean.schema["INCOME"].top
+    ([10, 20, 30, 600, 600], 400)
+    """
+
+    name: ClassVar[str] = "top_bottom_code"
+    reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.3"
+
+    columns: tuple[str, ...] = parameter(doc="The columns to code.", columns="sensitive", numeric=True)
+    top: float | Mapping[str, float] | None = parameter(
+        None, doc="The top code: one number for all columns, or a table of column → number."
+    )
+    bottom: float | Mapping[str, float] | None = parameter(
+        None, doc="The bottom code: one number for all columns, or a table of column → number."
+    )
+    top_percent: float | Mapping[str, float] | None = parameter(
+        None, doc="How many percent of the eligible values are coded at the top.", at_least=0, at_most=100
+    )
+    bottom_percent: float | Mapping[str, float] | None = parameter(
+        None, doc="How many percent of the eligible values are coded at the bottom.", at_least=0, at_most=100
+    )
+    replace: Literal["code", "mean", "median"] = parameter(
+        "code", doc="What replaces a coded value: the code, or the mean or median of the coded values."
+    )
+    within: tuple[str, ...] = parameter(
+        (), doc="Percents are taken in each stratum of these columns.", columns=True
+    )
+
+    # -- what it says of itself -------------------------------------------------------------------
+
+    def _check(self) -> Sequence[tuple[str, str | None]]:
+        out: list[tuple[str, str | None]] = []
+        if not self.columns:
+            out.append(("`columns` must name at least one column", None))
+        for name in ("top", "bottom", "top_percent", "bottom_percent"):
+            table = getattr(self, name)
+            if isinstance(table, Mapping):
+                extra = [c for c in table if c not in self.columns]
+                if extra:
+                    out.append((f"`{name}` names {extra[0]!r}, which isn't in `columns`", None))
+        for column in self.columns:
+            out += [
+                (f"{column} has both `{side}` and `{side}_percent`", "give one of them")
+                for side in _SIDES
+                if self._said(side, column) is not None and self._said(f"{side}_percent", column) is not None
+            ]
+            said = [self._said(s + p, column) for s in _SIDES for p in ("", "_percent")]
+            if all(code is None for code in said):
+                out.append(
+                    (f"{column} has no code", "give `top`, `bottom`, `top_percent` or `bottom_percent`")
+                )
+            low, high = self._said("bottom", column), self._said("top", column)
+            if low is not None and high is not None and low >= high:
+                out.append(
+                    (f"the bottom code of {column} ({low:g}) isn't below its top code ({high:g})", None)
+                )
+            shares = [self._said(f"{s}_percent", column) or 0 for s in _SIDES]
+            if sum(shares) > 100:
+                out.append((f"{column} is to be coded in more than 100 percent of its values", None))
+            if column in self.within:
+                out.append((f"{column} can't be coded within itself", "take it out of `within`"))
+        if self.within and self.top_percent is None and self.bottom_percent is None:
+            out.append(("`within` is for percents, and none is given", None))
+        return out
+
+    def _said(self, name: str, column: str) -> float | None:
+        value = getattr(self, name)
+        return value.get(column) if isinstance(value, Mapping) else value
+
+    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
+        out = self.check_columns(types)
+        totals = {part: total for total, parts in schema.sums.items() for part in (total, *parts)}
+        for column in self.columns:
+            if column in types and types[column].is_temporal():
+                out.append(Problem(0, f"{column} holds dates, which can't be coded", "recode them instead"))
+            for side in _SIDES:
+                code = self._said(side, column)
+                if code is not None and schema[column].is_missing_code(code):
+                    hint = "coded values would look missing; take another code"
+                    out.append(Problem(0, f"the {side} code {code:g} of {column} is a missing code", hint))
+            if column in totals:
+                what = f"coding {column} breaks the sum rule of {totals[column]}"
+                out.append(Problem(0, what, "code before the total is made", "warning"))
+        return out
+
+    def changes(self, data: Microdata) -> Sequence[str]:
+        return self.columns
+
+    def keeps(self, data: Microdata) -> Sequence[Guarantee]:
+        out: list[Guarantee] = []
+        for column in self.columns:
+            if not self.within:
+                codes = self._said("bottom", column), self._said("top", column)
+                out.append(WithinCodes(column, *codes, exact=self.replace == "code"))
+            for side in _SIDES:
+                percent = self._said(f"{side}_percent", column)
+                if percent:
+                    out.append(SharedExtreme(column, percent, side == "top", self.within))
+            if self.replace == "mean" and data.dtype(column).is_float():
+                tolerance = 1e-6 if data.dtype(column) == pl.Float32 else 1e-9
+                out.append(SameMoments((column,), order=1, tolerance=tolerance))
+        return out
+
+    # -- what it does -----------------------------------------------------------------------------
+
+    def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> Any:
+        """The cut points and replacements: per column, or a frame of them with a row per stratum."""
+        if self.within:
+            return self._fit_strata(data, notes)
+        return {column: self._fit_column(data, column, notes) for column in self.columns}
+
+    def _fit_column(self, data: Microdata, column: str, notes: Notes) -> dict[str, Any]:
+        series, dtype = data.column(column), data.dtype(column)
+        missing = data.missing_expr(column)
+        cut = {side: self._cut(data, column, side) for side in _SIDES}
+        meets = cut["top"] is not None and cut["bottom"] is not None and cut["bottom"] >= cut["top"]
+        if meets:
+            if series.filter(~data.missing(column)).n_unique() > 1:
+                raise _met(column)
+            notes.warn(f"{column} has a single value and was left alone")
+            return {}
+        frame, at = pl.DataFrame({column: series}), pl.col(column)
+        state: dict[str, Any] = {}
+        for side in _SIDES:
+            code = cut[side]
+            if code is None:
+                continue
+            beyond = ~missing & (at >= code if side == "top" else at <= code)
+            coded = at.filter(beyond)
+            asked = [beyond.sum().alias("n"), (beyond & (at != code)).sum().alias("moved")]
+            if self.replace != "code":
+                asked += [coded.mean().alias("mean"), coded.median().alias("median")]
+            seen = frame.select(asked).row(0, named=True)
+            new = code if self.replace == "code" or not seen["n"] else _rounded(seen[self.replace], dtype)
+            self._judge(data, column, side, new, seen["n"], notes)
+            if new != code and not dtype.is_float() and new != seen[self.replace]:
+                notes.warn(f"{column}: the {self.replace} of the coded values was rounded to a whole number")
+            state[side] = (code, new)
+            notes.figure(f"{side}_code", code, column)
+            notes.figure(f"{side}_coded", int(seen["n"]), column)
+            notes.figure(f"{side}_changed", int(seen["n"] if new != code else seen["moved"]), column)
+            if new != code:
+                notes.figure(f"{side}_replaced_by", new, column)
+            percent = self._said(f"{side}_percent", column)
+            if percent and seen["n"] > 0.02 * percent * len(series):
+                share = 100 * seen["n"] / len(series)
+                notes.warn(f"{column}: ties make the {side}-coded share {share:.3g}%, not {percent:g}%")
+        return state
+
+    def _cut(self, data: Microdata, column: str, side: str) -> Any:
+        """The code of one side in the column's own type; None where nothing can be coded."""
+        dtype = data.dtype(column)
+        percent = self._said(f"{side}_percent", column)
+        if percent is None:
+            code = self._said(side, column)
+            return None if code is None else _in_type(code, dtype, top=side == "top")
+        values = data.column(column).filter(data.eligible(column)).to_numpy()
+        k = _how_many(len(values), percent)
+        if not k:
+            return None
+        place = len(values) - k if side == "top" else k - 1
+        return np.partition(values, place)[place].item()
+
+    def _judge(self, data: Microdata, column: str, side: str, new: Any, n: int, notes: Notes) -> None:
+        if isinstance(new, float) and not math.isfinite(new):
+            raise MaskError(
+                f"{self.name}: {column} holds infinite values, which have no {self.replace}",
+                hint='use replace="code", or mark them as missing',
+            )
+        if n and data.schema[column].is_missing_code(new):
+            raise MaskError(
+                f"{self.name}: what replaces the {side}-coded values of {column} is a missing code",
+                hint="take another code, or replace by another figure",
+            )
+        old = getattr(data.schema[column], side)
+        coded = data.top_coded(column) if side == "top" else data.bottom_coded(column)
+        if self.replace != "code" and old is not None and coded.any():
+            notes.warn(
+                f"{column}: {int(coded.sum()):,} values were {side}-coded before; their true values aren't "
+                f"known, so the {self.replace} of the coded values is that of the codes"
+            )
+
+    def _fit_strata(self, data: Microdata, notes: Notes) -> pl.DataFrame:
+        """A row per stratum: the cut point and the replacement of each column and side."""
+        keys = list(self.within)
+        frame = data.select([*keys, *self.columns]).with_columns(
+            *(pl.Series(f"eligible {c}", data.eligible(c)) for c in self.columns),
+            *(pl.Series(f"there {c}", ~data.missing(c)) for c in self.columns),
+        )
+        pairs = [(column, side) for column in self.columns for side in _SIDES]
+        cuts = [self._stratum_cut(data.dtype(c), c, side).alias(f"{side} {c}") for c, side in pairs]
+        strata = frame.group_by(keys, maintain_order=True).agg(cuts)
+        frame = frame.join(strata, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        for column in self.columns:
+            low, high = pl.col(f"bottom {column}"), pl.col(f"top {column}")
+            if frame.select((pl.col(f"there {column}") & (low >= high).fill_null(False)).any()).item():
+                raise _met(column)
+        news = []
+        for column, side in pairs:
+            at, code = pl.col(column), pl.col(f"{side} {column}")
+            beyond = (at >= code if side == "top" else at <= code).fill_null(False)
+            beyond &= pl.col(f"there {column}")
+            notes.figure(f"{side}_coded", int(frame.select(beyond.sum()).item()), column)
+            new = code.first()
+            if self.replace != "code":
+                coded = at.filter(beyond)
+                new = coded.mean() if self.replace == "mean" else coded.median()
+                if not data.dtype(column).is_float():
+                    new = new.round(0)
+                new = new.cast(data.dtype(column))
+            news.append(new.alias(f"{side} new {column}"))
+        replaced = frame.group_by(keys, maintain_order=True).agg(news)
+        for column, side in pairs:
+            for new in replaced[f"{side} new {column}"].drop_nulls().unique():
+                self._judge(data, column, side, new, 1, notes)
+        notes.warn("the codes differ by stratum, so the schema of the masked file doesn't have them")
+        return strata.join(replaced, on=keys, nulls_equal=True)
+
+    def _stratum_cut(self, dtype: pl.DataType, column: str, side: str) -> pl.Expr:
+        percent = self._said(f"{side}_percent", column)
+        if percent is None:
+            said = self._said(side, column)
+            code = None if said is None else _in_type(said, dtype, top=side == "top")
+            return pl.lit(code, dtype=dtype).first()
+        values = pl.col(column).filter(pl.col(f"eligible {column}"))
+        k = (values.len() * (percent / 100) - 1e-9).ceil().cast(pl.Int64)
+        ordered = values.sort(descending=side == "top")
+        return pl.when(k > 0).then(ordered.get((k - 1).clip(0), null_on_oob=True))
+
+    def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
+        frame = chunk.frame
+        if isinstance(state, pl.DataFrame):
+            keys = list(self.within)
+            frame = frame.join(state, on=keys, how="left", nulls_equal=True, maintain_order="left")
+            codes = {
+                c: {s: (pl.col(f"{s} {c}"), pl.col(f"{s} new {c}")) for s in _SIDES} for c in self.columns
+            }
+        else:
+            codes = {
+                c: {
+                    s: (_literal(a, chunk.dtype(c)), _literal(b, chunk.dtype(c)))
+                    for s, (a, b) in state[c].items()
+                }
+                for c in self.columns
+            }
+        touched = [c for c in self.columns if codes[c]]
+        new = frame.select(_coded(chunk.missing_expr(c), c, codes[c]) for c in touched)
+        return chunk.with_columns(new.get_columns())
+
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        # Polars splits an expression over the cores by itself, so the whole file is one chunk here:
+        # nothing is sliced and glued together again, and untouched columns are shared.
+        state = self._fit(data, draws, notes)
+        narrow = data.with_frame(data.select([c for c in data.columns if c in set(self.needs(data))]))
+        masked = data.with_columns(self._rows(narrow, 0, state, draws).select(self.columns).get_columns())
+        if self.within:
+            return masked
+        schema = data.schema
+        for column, codes in state.items():
+            old, details = schema[column], {side: code for side, (code, _) in codes.items()}
+            if "top" in details and old.top is not None:
+                details["top"] = min(details["top"], old.top)
+            if "bottom" in details and old.bottom is not None:
+                details["bottom"] = max(details["bottom"], old.bottom)
+            schema = schema.with_variable(column, **details)
+        return masked.with_schema(schema)
+
+
+def _coded(missing: pl.Expr, column: str, codes: Mapping[str, Any]) -> pl.Expr:
+    """The column with its values at or beyond a code replaced (missing values stay)."""
+    at = out = pl.col(column)
+    for side, (code, new) in codes.items():
+        beyond = at >= code if side == "top" else at <= code
+        out = pl.when(beyond & ~missing).then(new).otherwise(out)
+    return out.alias(column)
+
+
+def _literal(value: Any, dtype: pl.DataType) -> pl.Expr:
+    return pl.lit(value, dtype=dtype)
+
+
+def _how_many(n: int, percent: float) -> int:
+    """⌈percent · n / 100⌉, safe against 0.1 · 30 = 3.0000000000000004."""
+    return math.ceil(n * (percent / 100) - 1e-9)
+
+
+def _in_type(code: float, dtype: pl.DataType, *, top: bool) -> Any:
+    """A code as a value of the column's type, never looser than asked; None where the type can't
+    reach it (nothing can lie beyond it)."""
+    if dtype == pl.Float32:
+        return float(np.float32(code))
+    if not dtype.is_integer():
+        return float(code)
+    whole = math.floor(code) if top else math.ceil(code)
+    bits = {"8": 8, "16": 16, "32": 32, "64": 64, "128": 128}[str(dtype).lstrip("UInt")]
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.is_signed_integer() else (0, 2**bits - 1)
+    return whole if low <= whole <= high else None
+
+
+def _rounded(value: float, dtype: pl.DataType) -> Any:
+    return value if dtype.is_float() else int(np.rint(value))
+
+
+def _met(column: str) -> MaskError:
+    return MaskError(
+        f"top_bottom_code: the top and the bottom code of {column} meet, so no value would be left",
+        hint="the column has many ties: lower a percent, give the codes as values, or widen the strata",
+    )
+
+
+@dataclass(frozen=True)
+class WithinCodes(Guarantee):
+    """No value lies beyond a code, and what lay between the codes stays.
+
+    Codes that were asked for as values are taken from the request, codes by percent from the schema
+    of the masked file. Where a mean or median replaces the coded values (``exact=False``), those
+    beyond the code must all be one and the same value.
+    """
+
+    column: str
+    bottom: float | None = None
+    top: float | None = None
+    exact: bool = True
+
+    def describe(self) -> str:
+        what = "no value" if self.exact else "no more than one value"
+        return f"{what} of {self.column} lies beyond its code, and the values between its codes stay"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        known = after.schema[self.column]
+        dtype, at = after.dtype(self.column), pl.col("after")
+        both = pl.DataFrame({self.column: before.column(self.column), "after": after.column(self.column)})
+        there, was = ~before.missing_expr(self.column), pl.col(self.column)
+        inside, asked = there, []
+        for side, said in (("top", self.top), ("bottom", self.bottom)):
+            code = getattr(known, side) if said is None else said
+            code = None if code is None else _in_type(code, dtype, top=side == "top")
+            if code is None:
+                continue
+            beyond = there & (at > code if side == "top" else at < code)
+            values = at.filter(beyond)
+            wrong = beyond.any() if self.exact else (values.min() != values.max()).fill_null(False)
+            asked.append(wrong.alias(side))
+            inside &= was < code if side == "top" else was > code
+        asked += [(inside & was.ne_missing(at)).sum().alias("changed")]
+        asked += [(~there & was.ne_missing(at)).sum().alias("missing")]
+        seen = both.select(asked).row(0, named=True)
+        for side in _SIDES:
+            if seen.get(side):
+                return f"values of {self.column} lie beyond its {side} code"
+        if seen["missing"]:
+            return f"{seen['missing']:,} missing values of {self.column} changed"
+        return (
+            f"{seen['changed']:,} values of {self.column} between codes changed" if seen["changed"] else None
+        )
+
+
+@dataclass(frozen=True)
+class SharedExtreme(Guarantee):
+    """At least a percent of the eligible values share the largest (or smallest) one, by stratum."""
+
+    column: str
+    percent: float
+    top: bool = True
+    within: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        where = f" in each stratum of {', '.join(self.within)}" if self.within else ""
+        word = "largest" if self.top else "smallest"
+        return f"the {word} value of {self.column} is shared by at least {self.percent:g}%{where}"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        frame = pl.DataFrame(
+            {
+                "stratum": before.codes(self.within)[0],
+                "eligible": before.eligible(self.column),
+                "there": ~after.missing(self.column),
+                "value": after.column(self.column),
+            }
+        )
+        value = pl.col("value").filter(pl.col("there"))
+        extreme = value.max() if self.top else value.min()
+        counts = frame.group_by("stratum").agg(
+            eligible=pl.col("eligible").sum(), shared=(value == extreme).sum()
+        )
+        needed = (pl.col("eligible") * (self.percent / 100) - 1e-9).ceil()
+        short = counts.filter(pl.col("shared") < needed).height
+        return f"too few records share it in {short:,} strata" if short else None
