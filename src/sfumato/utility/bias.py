@@ -1,0 +1,261 @@
+"""BIAS and PERCENTAGE BIAS of class means, with their acceptable range (Moore)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from sfumato.draws import Draws
+from sfumato.errors import MeasureError
+from sfumato.guarantees import changed
+from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.parameters import parameter
+from sfumato.utility._paired import same_length
+from sfumato.utility.base import Result, UtilityMeasure
+
+
+@dataclass(frozen=True, kw_only=True)
+class PercentageBias(UtilityMeasure):
+    """How far the means of classes have moved, in percent of the overall mean.
+
+    BIAS² = (1/N) Σ_c n_c (mean before − mean after)² over the classes c of a set of keys, n_c and N
+    counted before; PERCENTAGE BIAS = 100 · BIAS / |overall mean|. Each file's own keys say which class
+    a record is in. ``value`` is the PERCENTAGE BIAS at the finest level (the most classes);
+    ``average`` its mean over all levels, and the breakdown has every level. A class that is empty in
+    one file has no mean there and is left out (``classes_left_out``, with its share of records).
+
+    The acceptable range is p · n_s/N < PERCENTAGE BIAS < 100 · √(2f + f²) · s / |mean|: n_s records
+    swapped, at least p percent of distortion on average for each; s the standard deviation, which
+    the distortion may raise by the share f at most. ``verdict`` is "acceptable", "too little" or
+    "too much"; where it is too much, ``advice`` says what share of the risky classes to swap:
+    ``keep_share_a2`` = ratio² (Theorem A.2) and ``keep_share_a3``, which allows for pairs of risky
+    classes (Theorem A.3).
+
+    Reference: Moore (1996), Analysis of the confidentiality edit, sections X, XI, XIII, appendix A.
+
+    >>> import polars as pl, sfumato as sf
+    >>> before = pl.DataFrame({"REGION": [1, 1, 2, 2], "INCOME": [10, 20, 30, 40]})
+    >>> after = pl.DataFrame({"REGION": [1, 1, 2, 2], "INCOME": [10, 30, 20, 40]})
+    >>> found = sf.PercentageBias(of="INCOME", classes=["REGION"], f=0.1).measure(before, after)
+    >>> found.bias, found.percentage_bias, found.verdict
+    (5.0, 20.0, 'acceptable')
+    """
+
+    name: ClassVar[str] = "percentage_bias"
+    bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    reference: ClassVar[str] = "Moore (1996), Analysis of the confidentiality edit, sections X and XI"
+
+    of: str = parameter(doc="The numeric column whose means are compared.", columns=True, numeric=True)
+    classes: tuple[str, ...] | tuple[tuple[str, ...], ...] = parameter(
+        (),
+        doc="The keys that make the classes, or a list of such lists (several levels). By default the "
+        "keys and the geography, then the same without its last key, and so on.",
+        columns=True,
+    )
+    p: float = parameter(10.0, doc="The least mean distortion of a swapped record, in percent.", at_least=0)
+    f: float = parameter(0.01, doc="The share by which the standard deviation may grow at most.", above=0)
+    small_class: int = parameter(
+        1, doc="Classes of at most this many records are those a swap is meant to protect.", at_least=1
+    )
+
+    def levels(self, data: Microdata) -> list[tuple[str, ...]]:
+        """The sets of keys, each a level."""
+        if self.classes:
+            first = self.classes[0]
+            if isinstance(first, str):
+                return [tuple(str(c) for c in self.classes)]
+            return [tuple(level) for level in self.classes]
+        keys = tuple(dict.fromkeys([*data.schema.geography, *data.schema.keys]))
+        if not keys:
+            raise MeasureError("no classes were given", hint="name their keys with `classes`")
+        return [keys[:k] for k in range(len(keys), 0, -1)]
+
+    def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
+        same_length(original, masked)
+        x, z = original.numbers(self.of), masked.numbers(self.of)
+        there = x[np.isfinite(x)]
+        if len(there) < 2:
+            raise MeasureError(f"fewer than 2 records have a value of {self.of}")
+        mean, sd = float(there.mean()), float(there.std(ddof=1))
+        if abs(mean) <= 1e-9 * max(sd, float(np.abs(there).max())):
+            raise MeasureError(
+                f"the mean of {self.of} is zero, so no percentage of it can be taken",
+                hint="look at `bias` by another measure (moment_ratios, information_loss.il1s)",
+            )
+        levels = self.levels(original)
+        rows = [self._level(original, masked, level, x, z, mean) for level in levels]
+        rows.sort(key=lambda row: -row["classes"])  # stable: the finest first
+        finest = rows[0]
+        moved = self._moved(original, masked, [c for level in levels for c in level])
+        n_s = int(moved.sum())
+        lower, upper = acceptable_range(mean, sd, n_s=n_s, n=len(original), p=self.p, f=self.f)
+        bias = finest["percentage_bias"]
+        verdict = "too much" if bias >= upper else "too little" if n_s and bias <= lower else "acceptable"
+        figures: dict[str, Any] = {
+            "bias": finest["bias"],
+            "percentage_bias": bias,
+            "average": float(np.mean([row["percentage_bias"] for row in rows])),
+            "mean": mean,
+            "standard_deviation": sd,
+            "swapped": n_s,
+            "lower": lower,
+            "upper": upper,
+            "acceptable_range": (lower, upper),
+            "verdict": verdict,
+            "acceptable": verdict == "acceptable",
+            "classes_left_out": finest["left_out"],
+        }
+        notes = [f"{self.of}: {bias:.4g}% is {verdict}; the acceptable range is {lower:.3g}% to {upper:.4g}%"]
+        if not n_s:
+            notes = [f"no record of {self.of} or of its classes has changed"]
+        if verdict == "too much":
+            figures |= self._advice(original, finest["keys"], moved, upper / bias)
+            notes.append(figures["advice"])
+        if finest["left_out"]:
+            notes.append(
+                f"{finest['left_out']:,} of the finest classes are empty in one file and left out "
+                f"({100 * finest['share_left_out']:.2f}% of the records)"
+            )
+        breakdown = pl.DataFrame([{**row, "keys": " × ".join(row["keys"])} for row in rows])
+        return Result(
+            value=bias, unit="percent of the mean", breakdown=breakdown, notes=tuple(notes), figures=figures
+        )
+
+    def _level(
+        self,
+        original: Microdata,
+        masked: Microdata,
+        keys: tuple[str, ...],
+        x: FloatArray,
+        z: FloatArray,
+        mean: float,
+    ) -> dict[str, Any]:
+        before, after = _joint_codes(original, masked, keys)
+        bias, left_out, share = bias_of_means(x, z, before, after)
+        return {
+            "keys": keys,
+            "classes": int(np.unique(before).size),
+            "bias": bias,
+            "percentage_bias": 100.0 * bias / abs(mean),
+            "left_out": left_out,
+            "share_left_out": share,
+        }
+
+    def _moved(self, original: Microdata, masked: Microdata, keys: Sequence[str]) -> BoolArray:
+        """Which records had their value or one of their keys changed."""
+        out = np.zeros(len(original), dtype=np.bool_)
+        for column in dict.fromkeys([self.of, *keys]):
+            one, two = original.column(column), masked.column(column)
+            if changed(one, two):
+                if one.dtype != two.dtype:
+                    one, two = one.cast(pl.String), two.cast(pl.String)
+                out |= one.ne_missing(two).to_numpy()
+        return out
+
+    def _advice(
+        self, original: Microdata, keys: tuple[str, ...], moved: BoolArray, ratio: float
+    ) -> dict[str, Any]:
+        codes, _ = original.codes(keys)
+        helpers = int((np.bincount(codes)[codes[moved]] > self.small_class).sum())
+        total = int(moved.sum())
+        a2, a3 = ratio**2, share_to_keep(ratio, total, helpers)
+        return {
+            "ratio": ratio,
+            "helpers": helpers,
+            "keep_share_a2": a2,
+            "keep_share_a3": a3,
+            "advice": (
+                f"swap less: protect about {100 * a3:.1f}% of the small classes (Theorem A.3; at most "
+                f"{100 * a2:.1f}% by Theorem A.2), or lower the tolerance until that many remain"
+            ),
+        }
+
+
+def bias_of_means(
+    before: FloatArray, after: FloatArray, classes: IntArray, classes_after: IntArray | None = None
+) -> tuple[float, int, float]:
+    """BIAS of class means: the bias, classes left out, and their share of the records.
+
+    ``classes`` are codes ≥ 0 of each record's class, ``classes_after`` those in the masked file
+    where they differ. NaN is missing. A mask that exchanges keys instead of values can pass the
+    exchanged values with the old classes, which is Moore's own accounting.
+    """
+    after_codes = classes if classes_after is None else classes_after
+    k = int(max(classes.max(initial=-1), after_codes.max(initial=-1))) + 1
+    centre = float(np.nanmean(before)) if np.isfinite(before).any() else 0.0
+    means, counts = [], []
+    for values, codes in ((before, classes), (after, after_codes)):
+        there = np.isfinite(values)
+        n = np.bincount(codes[there], minlength=k)
+        total = np.bincount(codes[there], weights=values[there] - centre, minlength=k)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means.append(total / n)
+        counts.append(n)
+    n0, n1 = counts
+    both = (n0 > 0) & (n1 > 0)
+    lost = (n0 > 0) ^ (n1 > 0)
+    records = int(n0.sum())
+    if not both.any():
+        raise MeasureError("no class has a mean in both files", hint="take coarser classes")
+    gap = means[0][both] - means[1][both]
+    bias = math.sqrt(float((n0[both] * gap * gap).sum()) / records)
+    return bias, int(lost.sum()), float(n0[lost].sum()) / records
+
+
+def acceptable_range(
+    mean: float, sd: float, *, n_s: int, n: int, p: float = 10.0, f: float = 0.01
+) -> tuple[float, float]:
+    """The range of PERCENTAGE BIAS that masks enough and distorts little enough.
+
+    Moore's example (its upper end is printed as 20):
+
+    >>> low, high = acceptable_range(11_369, 16_572, n_s=582, n=64_998, p=10, f=0.01)
+    >>> round(low, 2), round(high, 2)
+    (0.09, 20.67)
+    """
+    return p * n_s / n, 100.0 * math.sqrt(2 * f + f * f) * sd / abs(mean)
+
+
+def share_to_keep(ratio: float, changed_records: int, helpers: int) -> float:
+    """The share of risky classes to keep in the swap so that the bias falls by ``ratio`` (Theorem A.3).
+
+    The root of (T − 2N) x² − 2(T − N) x + ratio² T = 0, T records changed, N of them from classes
+    above the tolerance. (The printed p' of the example, 0.56, is its square root.)
+
+    >>> round(share_to_keep(2 / 3, 582, 109), 4)
+    0.3105
+    """
+    t, n = float(changed_records), float(helpers)
+    if not 0 <= n <= t or t <= 0:
+        raise MeasureError("the records from larger classes must be among the records changed")
+    a, b, c = t - 2 * n, t - n, ratio**2 * t
+    if b <= 0:
+        return ratio**2
+    inside = b * b - a * c
+    # c / (b + √…) is the same root as (b − √…) / a, without dividing by a = 0 when all pairs are mixed.
+    return min(1.0, c / (b + math.sqrt(max(inside, 0.0))))
+
+
+def _joint_codes(original: Microdata, masked: Microdata, keys: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Codes of the classes of both files in one numbering."""
+    from sfumato.guarantees import same_memory
+
+    if all(same_memory(original.column(k), masked.column(k)) for k in keys):
+        codes = original.codes(keys)[0]
+        return codes, codes
+    frames = []
+    for data in (original, masked):
+        frame = data.select(list(keys))
+        frames.append(
+            frame.with_columns(
+                pl.col(c).cast(pl.String) for c in keys if frame[c].dtype in (pl.Categorical, pl.Enum)
+            )
+        )
+    both = Microdata(pl.concat(frames, how="vertical_relaxed"))
+    codes = both.codes(keys)[0]
+    return codes[: len(original)], codes[len(original) :]
