@@ -9,8 +9,9 @@ Nothing heavy is loaded until it is used.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+TYPE_CHECKING = False  # the same as typing's, without the cost of loading it
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,8 @@ _ROOMS = ("decks", "masks", "risk", "utility", "tables", "cells", "errors", "reg
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     if name in _HOME:
         value = getattr(importlib.import_module(f"sfumato.{_HOME[name]}"), name)
     elif name in _ROOMS:

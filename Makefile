@@ -1,0 +1,49 @@
+# Every target sets up what it needs in .venv by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: demo test lint docs bench reproduce lock test-lowest clean
+
+$(READY): pyproject.toml requirements-dev.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: $(READY)
+	$(BIN)/sfumato demo --out demo --overwrite
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "the site is in site/index.html"
+
+bench: $(READY)
+	@set -e; for script in $$(ls benchmarks/*.py | grep -v harness.py); do echo "== $$script"; $(BIN)/python $$script; done
+
+reproduce: $(READY)
+	$(BIN)/sfumato reproduce
+
+lock: $(READY)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --no-header --no-annotate --no-emit-index-url pyproject.toml --output-file requirements-dev.lock
+
+# The lower bounds in pyproject.toml, tested for real.
+test-lowest:
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
+	.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist worksteal
+
+clean:
+	rm -rf .venv .venv-lowest site demo out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""``python -m sfumato``."""
+
+from sfumato.cli import run
+
+run()

@@ -1,0 +1,74 @@
+"""The command line: ``sfumato COMMAND``. One command a file, loaded only when it is called.
+
+A command's module has ``HELP`` (one line), ``EXAMPLE``, ``add_arguments(parser)`` and ``run(args)``,
+which returns the exit code: 0 done, 1 a limit or guarantee failed, 2 bad usage or bad input.
+"""
+
+from __future__ import annotations
+
+import sys
+
+# Name → what it does. The only list of commands; the modules themselves load when they are called.
+COMMANDS = {
+    "demo": "make the housing deck, mask it, attack it, write a report",
+    "init": "look at a data file and write a first plan for it",
+    "check": "find every mistake in a plan without running it",
+    "risk": "show which key combinations are unsafe, before and after",
+    "run": "carry out a plan and write the release",
+    "attack": "attack the masked file as an intruder would",
+    "compare": "run a plan over a grid of parameters and show the trade",
+    "safe": "make a table safe: every cell empty or large enough",
+    "report": "write the report of a release again",
+    "reproduce": "rerun the tables of the papers",
+    "workbench": "open the workbench in the browser",
+    "completion": "print the shell's completion script",
+}
+
+_USAGE = """usage: sfumato COMMAND [options]
+
+Soften the outlines, keep the picture: statistical disclosure limitation for microdata.
+
+commands:
+{commands}
+
+  sfumato COMMAND --help     what a command does, with an example
+  sfumato --version          the version
+
+a first session:
+  sfumato init people.csv                     writes people.toml, to be read and edited
+  sfumato check people.toml                   finds every mistake in it
+  sfumato run people.toml --out release       masks, measures, and writes the release
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the exit code is returned."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_usage(), end="")
+        return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        from sfumato import __version__
+
+        print(f"sfumato {__version__}")
+        return 0
+    from sfumato.cli.frame import call
+
+    return call(words[0], words[1:])
+
+
+def present() -> dict[str, str]:
+    """The commands whose module is there."""
+    from importlib.util import find_spec
+
+    return {name: help_ for name, help_ in COMMANDS.items() if find_spec(f"sfumato.cli.{name}")}
+
+
+def _usage() -> str:
+    there = present()
+    return _USAGE.format(commands="\n".join(f"  {name:<12} {help_}" for name, help_ in there.items()))
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())

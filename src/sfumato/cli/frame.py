@@ -1,0 +1,130 @@
+"""The frame around every command: arguments, errors as sentences, warnings as lines, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, NoReturn
+
+from sfumato.cli import COMMANDS, present
+from sfumato.errors import GuaranteeError, SfumatoError, SfumatoWarning, did_you_mean
+
+OK, FAILED, BAD = 0, 1, 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD, f"{self.prog}: {message}\n  hint: {self.prog} --help shows what it takes\n")
+
+
+def parser_for(name: str, module: ModuleType) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=f"sfumato {name}",
+        description=module.HELP[:1].upper() + module.HELP[1:] + ".",
+        epilog=f"example:\n{module.EXAMPLE.rstrip()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    return parser
+
+
+def call(name: str, words: list[str]) -> int:
+    """Run a command; whatever goes wrong, no traceback reaches a person (unless SFUMATO_DEBUG is set)."""
+    if name not in COMMANDS or name not in present():
+        hint = did_you_mean(name, present())
+        print(f"sfumato: there is no command {name!r}\n  hint: {hint}", file=sys.stderr)
+        return BAD
+    json_asked = "--json" in words
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", SfumatoWarning)
+            warnings.showwarning = _show_warning
+            module = importlib.import_module(f"sfumato.cli.{name}")
+            args = parser_for(name, module).parse_args(words)
+            code = int(module.run(args))
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:
+        return int(stop.code) if isinstance(stop.code, int) else BAD
+    except SfumatoError as problem:
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        code = FAILED if isinstance(problem, GuaranteeError) else BAD
+        if json_asked:
+            print(json.dumps({"ok": False, "error": problem.message, "hint": problem.hint}))
+        print(f"sfumato {name}: {problem}", file=sys.stderr)
+        return code
+    except KeyboardInterrupt:
+        print(f"\nsfumato {name}: stopped; nothing was released", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except MemoryError:
+        print(f"sfumato {name}: the memory isn't enough for this file; nothing was released", file=sys.stderr)
+        return BAD
+    except Exception as problem:
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        # A defect of ours. Its message may quote data, so only its kind and place are told.
+        place = _place(problem)
+        print(
+            f"sfumato {name}: a defect ({type(problem).__name__} in {place}); nothing was released\n"
+            "  hint: please report it; SFUMATO_DEBUG=1 shows the traceback (which may show data)",
+            file=sys.stderr,
+        )
+        return BAD
+
+
+def _place(problem: BaseException) -> str:
+    trace, place = problem.__traceback__, "sfumato"
+    while trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        if module.startswith("sfumato"):
+            place = f"{module}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    if isinstance(message, SfumatoWarning):
+        print(f"warning: {message}", file=sys.stderr)
+
+
+def say(*lines: str) -> None:
+    """Lines for a person, on the standard output."""
+    for line in lines:
+        print(line)
+
+
+def print_json(content: Any) -> None:
+    """One JSON document for a program."""
+    print(json.dumps(content, indent=2, ensure_ascii=False, default=str, allow_nan=True))
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Any]:
+    """A progress bar on a terminal; nothing in a pipe. Yields a callback for ``Plan.run``."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting")
+
+        def tell(what: str, done: int, parts: int) -> None:
+            bar.update(task, description=what, completed=done, total=parts)
+
+        yield tell

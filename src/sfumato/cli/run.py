@@ -1,0 +1,106 @@
+"""``sfumato run PLAN --out DIR``."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.cli.frame import FAILED, OK, print_json, progress, say
+
+if TYPE_CHECKING:
+    from sfumato.release import Release
+    from sfumato.run import Run
+
+HELP = "carry out a plan and write the release"
+EXAMPLE = """  sfumato run people.toml --out release
+  sfumato run people.toml --out release --save-seed people.seed   so that it can be run again
+  sfumato run people.toml                                          a trial: nothing is written"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="the plan (TOML)")
+    parser.add_argument("--out", metavar="DIR", help="the release's folder; without it nothing is written")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing release")
+    parser.add_argument("--seed-file", metavar="FILE", help="read the secret seed from a file")
+    parser.add_argument("--save-seed", metavar="FILE", help="write the secret seed to a new file (mode 600)")
+    parser.add_argument("--copies", type=int, default=1, metavar="K", help="make K independent releases")
+    parser.add_argument("--despite-limits", action="store_true", help="release even where a limit fails")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def run(args: argparse.Namespace) -> int:
+    from sfumato.draws import Seed
+    from sfumato.errors import ParameterError, SfumatoWarning
+    from sfumato.plan import Plan
+
+    if args.copies < 1:
+        raise ParameterError("--copies must be at least 1")
+    plan = Plan.load(args.plan)
+    seed = Seed.from_file(args.seed_file) if args.seed_file else Seed.new()
+    if args.save_seed:
+        seed.save(args.save_seed)
+    if args.out:
+        _refuse_existing(Path(args.out), args.overwrite)
+    with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
+        # The run collects its warnings; they are printed once, below.
+        warnings.simplefilter("ignore", SfumatoWarning)
+        data = plan.data()
+        seeds = [seed] + [seed.child(f"copy {k}") for k in range(2, args.copies + 1)]
+        runs = [plan.run(data, seed=s, progress=tell) for s in seeds]
+    releases: list[Release] = []
+    failed = [x for one in runs for x in one.limits if not x.ok]
+    if args.out and (not failed or args.despite_limits):
+        for number, one in enumerate(runs, start=1):
+            folder = Path(args.out) if len(runs) == 1 else Path(args.out) / f"copy-{number}"
+            releases.append(one.release(folder, overwrite=args.overwrite, despite_limits=args.despite_limits))
+    if args.json:
+        print_json(_outcome(runs, releases))
+    else:
+        for number, one in enumerate(runs, start=1):
+            if len(runs) > 1:
+                say(f"copy {number} of {len(runs)}")
+            _tell(one)
+        _tell_releases(args, releases, bool(failed))
+    return FAILED if failed else OK
+
+
+def _refuse_existing(out: Path, overwrite: bool) -> None:
+    """Better before an hour's work than after it."""
+    from sfumato.errors import ReleaseError
+
+    if out.exists() and not overwrite:
+        raise ReleaseError(
+            f"{out} exists already; nothing was written", hint="choose another folder, or say --overwrite"
+        )
+
+
+def _tell(one: Run) -> None:
+    from sfumato import report
+
+    say(report.text(report.summary(one, public=False)))
+
+
+def _tell_releases(args: argparse.Namespace, releases: list[Release], failed: bool) -> None:
+    for release in releases:
+        say(f"release:  {release.public}   (hand this out)")
+        say(f"internal: {release.internal}   (lock this away)")
+        say(f"report:   {release.internal / 'report.html'}")
+    if failed and not releases:
+        say("nothing was released, because a limit of the plan fails")
+    elif not args.out:
+        say("a trial: nothing was written (say --out DIR to release)")
+    if releases and not (args.save_seed or args.seed_file):
+        say("the seed was not kept: this release can't be made again (say --save-seed FILE to keep it)")
+
+
+def _outcome(runs: list[Run], releases: list[Release]) -> dict[str, Any]:
+    from sfumato import report
+
+    return {
+        "ok": all(one.ok for one in runs),
+        "releases": [str(r.folder) for r in releases],
+        "runs": [report.summary(one, public=False) for one in runs],
+    }
