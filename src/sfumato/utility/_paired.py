@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.errors import MeasureError
 from sfumato.masks.base import in_threads, threads
@@ -67,23 +69,31 @@ def paired_moments(
     """
     columns = tuple(columns)
     same_length(original, masked)
-    one, two = (
-        d.with_frame(d.select(columns) if rows is None else d.select(columns)[rows])
-        for d in (original, masked)
-    )
-    n = len(one)
-    shift = _shift(one.slice(0, 4096).matrix(columns))
+    pairs = [(_values(original, c, rows), _values(masked, c, rows)) for c in columns]
+    n = len(original) if rows is None else len(rows)
+    shift = np.array([_shift(x[:4096]) for x, _ in pairs])
     blocks = range(0, n, BLOCK_RECORDS)
     # Blocks go to threads in a few long runs, each adding in order: the sum doesn't depend on timing.
     runs = np.array_split(np.arange(len(blocks)), max(1, min(len(blocks), 4 * threads())))
 
     def add(run: IntArray) -> _Sums:
-        return _block_sums(one, two, columns, shift, [blocks[int(b)] for b in run])
+        return _block_sums(pairs, shift, [blocks[int(b)] for b in run])
 
     total = _Sums.zero(len(columns))
     for part in in_threads(add, runs):
         total.add(part)
     return total.moments(columns, n, shift)
+
+
+def _values(data: Microdata, column: str, rows: IntArray | None) -> npt.NDArray[Any]:
+    """The column's own memory where it has no gap (a block at a time is made float), else floats."""
+    series = data.column(column)
+    plain = series.dtype.is_float() or series.dtype.is_integer()
+    if plain and not series.null_count() and not data.schema[column].missing:
+        out = series.to_numpy()
+    else:
+        out = data.numbers(column)
+    return out if rows is None else out[rows]
 
 
 @dataclass
@@ -137,41 +147,41 @@ def _moments(n: FloatArray, s: FloatArray, p: FloatArray) -> tuple[FloatArray, F
 
 
 def _block_sums(
-    one: Microdata, two: Microdata, columns: tuple[str, ...], shift: FloatArray, starts: Sequence[int]
+    pairs: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]], shift: FloatArray, starts: Sequence[int]
 ) -> _Sums:
     from sfumato.kernels.moments import CELLS, compare_cells
 
-    m = len(columns)
+    m, n = len(pairs), len(pairs[0][0])
     out = _Sums.zero(m)
-    work = [np.empty((min(BLOCK_RECORDS, len(one)), m), order="F") for _ in range(3)]
+    size = min(BLOCK_RECORDS, n)
+    work, both = np.empty((3, m, size)), np.empty((2, size))
     for start in starts:
-        x, z = (d.slice(start, BLOCK_RECORDS).matrix(columns) for d in (one, two))
-        cells = np.zeros((8, m))
-        xc, zc, seen = (w[: len(x)] if len(x) == len(w) else np.empty(x.shape, order="F") for w in work)
-        compare_cells(x, z, shift, xc, zc, seen, cells)
-        out.cells += cells
-        if (cells[CELLS] == len(x)).all():
-            out.n += len(x)
-            out.s_x += xc.sum(axis=0)[:, None]
-            out.s_z += zc.sum(axis=0)[:, None]
+        k = min(size, n - start)
+        xc, zc, seen = work[:, :, :k]
+        cells = np.zeros((m, 8))
+        for j, (x, z) in enumerate(pairs):
+            # Copied into our own buffers: any number type becomes float, one kernel serves them all.
+            both[0, :k], both[1, :k] = x[start : start + k], z[start : start + k]
+            compare_cells(both[0, :k], both[1, :k], shift[j], xc[j], zc[j], seen[j], cells[j])
+        out.cells += cells.T
+        if (cells[:, CELLS] == k).all():
+            out.n += k
+            out.s_x += xc.sum(axis=1)[:, None]
+            out.s_z += zc.sum(axis=1)[:, None]
         else:
-            out.n += seen.T @ seen
-            out.s_x += xc.T @ seen
-            out.s_z += zc.T @ seen
-        out.p_x += xc.T @ xc
-        out.p_z += zc.T @ zc
+            out.n += seen @ seen.T
+            out.s_x += xc @ seen.T
+            out.s_z += zc @ seen.T
+        out.p_x += xc @ xc.T
+        out.p_z += zc @ zc.T
     return out
 
 
-def _shift(head: FloatArray) -> FloatArray:
-    """Each column's median over the first records (0 where they have no finite value)."""
-    out = np.zeros(head.shape[1])
-    for j in range(head.shape[1]):
-        there = head[np.isfinite(head[:, j]), j]
-        if len(there):
-            # An element of the column, so that a constant column is shifted to exactly 0.
-            out[j] = np.partition(there, len(there) // 2)[len(there) // 2]
-    return out
+def _shift(head: npt.NDArray[Any]) -> float:
+    """An upper median of the first values: an element of the column, so that a constant column is
+    shifted to exactly 0 (0 where no value is finite)."""
+    there = head[np.isfinite(head)]
+    return float(np.partition(there, len(there) // 2)[len(there) // 2]) if len(there) else 0.0
 
 
 def same_length(original: Microdata, masked: Microdata) -> None:
