@@ -1,15 +1,8 @@
-"""CellTable: counts of every key combination."""
+"""Key combinations: integer-coded keys, the counts of every combination, instant recodes on the counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from sfumato.cells.assess import Assessment, combinations_up_to
+from sfumato.cells.table import CellTable
 
-from sfumato.microdata import Microdata
-
-
-class CellTable:
-    """Counts of every combination of integer-coded keys."""
-
-    @classmethod
-    def of(cls, data: Microdata, keys: Sequence[str]) -> CellTable:
-        raise NotImplementedError
+__all__ = ["Assessment", "CellTable", "combinations_up_to"]
