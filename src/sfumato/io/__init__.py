@@ -1,0 +1,97 @@
+"""Read and write files about people. The suffix says the format; metadata go into the schema.
+
+>>> import sfumato as sf, polars as pl, tempfile, pathlib
+>>> folder = pathlib.Path(tempfile.mkdtemp())
+>>> people = sf.Microdata(pl.DataFrame({"AREA": ["n", "s"], "INCOME": [10, None]}))
+>>> sf.write(people, folder / "people.csv")
+>>> sf.read(folder / "people.csv").frame["INCOME"].to_list()
+[10, None]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import InputError
+from sfumato.io import files
+from sfumato.io.formats import FORMATS, Format, format_of
+from sfumato.microdata import Microdata, as_microdata
+from sfumato.schema import ROLES, Schema, Variable
+
+__all__ = ["FORMATS", "Format", "format_of", "read", "write"]
+
+
+def read(
+    path: str | os.PathLike[str],
+    schema: Schema | Mapping[str, Any] | None = None,
+    *,
+    lazy: bool = False,
+    format: str | None = None,
+    **options: Any,
+) -> Microdata:
+    """Read a file as Microdata; labels and missing codes that it carries go into the schema.
+
+    Parameters
+    ----------
+    path
+        The file. Its suffix says the format (``FORMATS``), unless ``format`` does.
+    schema
+        What is known of the columns; it is laid over what the file itself says, column by column.
+    lazy
+        Leave the data on disk and read columns when they are asked for (Parquet, Arrow and plain
+        CSV; other formats are read at once).
+    options
+        Of the format: ``columns`` reads only some columns, ``allow_infinite`` lets infinities pass;
+        delimited text has ``delimiter, decimal, encoding, quote, header, null_values, types``,
+        statistical packages' files ``encoding``, fixed width ``metadata`` (the .rda file).
+    """
+    if schema is not None and not isinstance(schema, Schema):
+        schema = Schema.from_dict(schema)
+    file = files.existing(path)
+    found = format_of(file, format)
+    frame, own = found.read(file, schema, lazy, found.checked(options))
+    return Microdata(frame, merged(own, schema))
+
+
+def merged(own: Schema, given: Schema | None) -> Schema:
+    """The file's own schema with what a person says laid over it, detail by detail."""
+    if given is None:
+        return own
+    roles = {r: getattr(given, r) or getattr(own, r) for r in ROLES}
+    variables = dict(own.variables)
+    for name, said in given.variables.items():
+        details = {
+            f.name: getattr(said if getattr(said, f.name) not in (None, (), {}) else own[name], f.name)
+            for f in dataclasses.fields(Variable)
+        }
+        variables[name] = Variable(**details)
+    return Schema(**roles, variables=variables)
+
+
+def write(
+    data: Any,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> None:
+    """Write Microdata (or a frame) to a file, whole or not at all.
+
+    The content goes to a temporary file beside the target, is synced to disk and then renamed. A
+    file that is there already is left alone unless ``overwrite``. Labels and missing codes are
+    written where the format has a place for them (SPSS, Stata, fixed width).
+    """
+    microdata, target = as_microdata(data), Path(path)
+    found = format_of(target, format)
+    if found.write is None:
+        raise InputError(
+            f"sfumato can't write {found.name} files", hint="write .csv, .parquet, .arrow, .sav, .dta or .asc"
+        )
+    if not microdata.columns:
+        raise InputError(f"{target}: there is no column to write")
+    found.write(microdata, target, overwrite, found.checked(options, writing=True))
