@@ -1,0 +1,242 @@
+"""Pairing ranks: who swaps with whom, in time that doesn't depend on the window.
+
+All kernels work on ranks 0 … n−1 of the values that may move, sorted within strata; stratum s holds
+ranks ``starts[s]`` … ``starts[s+1] − 1`` and has its own window (uniform) or scale (geometric).
+``source[j]`` is the rank whose value rank j receives; a rank that stays is its own source.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+_ONE = np.uint64(1)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _is_taken(taken, rank):  # type: ignore[no-untyped-def]
+    return (taken[rank >> 6] >> np.uint64(rank & 63)) & _ONE
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _take(taken, rank):  # type: ignore[no-untyped-def]
+    taken[rank >> 6] |= _ONE << np.uint64(rank & 63)
+
+
+@nb.njit(nogil=True, cache=True)
+def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
+    """Moore's section VII: the lowest unswapped rank j takes a partner uniformly among the unswapped
+    ranks of j+1 … j+window. Returns how many ranks were left over.
+
+    A rank is drawn from the whole window and drawn again where it is taken: the law is the same, and
+    the chance of success tends to 1/(2 ln 2) = 0.72 whatever the window. Rank j+window can't have
+    been taken before j's turn, so a partner exists until the last ranks; an odd stratum leaves one.
+    """
+    taken = np.zeros((source.size >> 6) + 1, np.uint64)
+    left_over = 0
+    for stratum in range(starts.size - 1):
+        start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
+        if window < 1:
+            for j in range(start, stop):
+                source[j] = j
+            continue
+        open_ranks = stop - start
+        for j in range(start, stop):
+            if _is_taken(taken, j):
+                continue
+            if open_ranks == 1:
+                source[j] = j
+                left_over += 1
+                break
+            reach = min(window, stop - 1 - j)
+            k = j + 1 + int(rng.random() * reach)
+            while _is_taken(taken, k):
+                k = j + 1 + int(rng.random() * reach)
+            _take(taken, k)
+            open_ranks -= 2
+            source[j] = k
+            source[k] = j
+    return left_over
+
+
+@nb.njit(nogil=True, cache=True)
+def pair_geometric(starts, scales, rng, source):  # type: ignore[no-untyped-def]
+    """As ``pair_uniform``, but a displacement d ≥ 1 is drawn with probability ∝ exp(−d / scale).
+
+    There is no bound but the end of the stratum, so windows of several columns can't be intersected.
+    The chance that a draw is free tends to the same 1/(2 ln 2).
+    """
+    taken = np.zeros((source.size >> 6) + 1, np.uint64)
+    left_over = 0
+    for stratum in range(starts.size - 1):
+        start, stop, scale = starts[stratum], starts[stratum + 1], scales[stratum]
+        if scale <= 0.0:
+            for j in range(start, stop):
+                source[j] = j
+            continue
+        open_ranks = stop - start
+        for j in range(start, stop):
+            if _is_taken(taken, j):
+                continue
+            if open_ranks == 1:
+                source[j] = j
+                left_over += 1
+                break
+            reach = stop - 1 - j
+            # The inverse of the distribution function, cut off at the end of the stratum.
+            mass = -math.expm1(-reach / scale)
+            k = j + 1 + min(int(-scale * math.log1p(-rng.random() * mass)), reach - 1)
+            while _is_taken(taken, k):
+                k = j + 1 + min(int(-scale * math.log1p(-rng.random() * mass)), reach - 1)
+            _take(taken, k)
+            open_ranks -= 2
+            source[j] = k
+            source[k] = j
+    return left_over
+
+
+@nb.njit(nogil=True, cache=True)
+def close_cycles(source, starts, windows):  # type: ignore[no-untyped-def]
+    """Let each left-over rank u join a near pair (a, b): u receives a's value, a b's, b u's.
+
+    Only where all three shifts stay within the window. Returns how many ranks still stay.
+    """
+    staying = 0
+    for stratum in range(starts.size - 1):
+        start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
+        if window < 1 or (stop - start) % 2 == 0:
+            continue
+        u = stop - 1
+        while u >= start and source[u] != u:
+            u -= 1
+        found = False
+        for distance in range(1, min(window, stop - start) + 1):
+            for a in (u - distance, u + distance):
+                if a < start or a >= stop:
+                    continue
+                b = np.int64(source[a])
+                if b != a and abs(b - u) <= window:
+                    source[u], source[a], source[b] = a, b, u
+                    found = True
+                    break
+            if found:
+                break
+        if not found:
+            staying += 1
+    return staying
+
+
+@nb.njit(nogil=True, cache=True)
+def change(values, source):  # type: ignore[no-untyped-def]
+    """Σ(a′−a)², Σ|a′−a|/a over positive a, how many are positive, and how many ranks moved."""
+    squares = 0.0
+    relative = 0.0
+    positive = 0
+    moved = 0
+    for j in range(source.size):
+        k = source[j]
+        if values[j] > 0:
+            positive += 1
+        if k == j:
+            continue
+        moved += 1
+        d = float(values[k]) - float(values[j])
+        squares += d * d
+        if values[j] > 0:
+            relative += abs(d) / values[j]
+    return squares, relative, positive, moved
+
+
+@nb.njit(nogil=True, cache=True)
+def write_values(values, places, source, out):  # type: ignore[no-untyped-def]
+    """Give the record of each rank the value of its source."""
+    for j in range(source.size):
+        out[places[j]] = values[source[j]]
+
+
+@nb.njit(nogil=True, cache=True)
+def write_sources(places, source, out):  # type: ignore[no-untyped-def]
+    """Give the record of each rank the record that its value comes from."""
+    for j in range(source.size):
+        out[places[j]] = places[source[j]]
+
+
+@nb.njit(nogil=True, cache=True)
+def _cost(values, a, b, relative):  # type: ignore[no-untyped-def]
+    """What swapping ranks a and b adds to Σ(a′−a)² (or to Σ|a′−a|/a)."""
+    x, y = float(values[a]), float(values[b])
+    d = abs(x - y)
+    if not relative:
+        return 2.0 * d * d
+    return (d / x if x > 0 else 0.0) + (d / y if y > 0 else 0.0)
+
+
+@nb.njit(nogil=True, cache=True)
+def re_pair(values, source, starts, windows, now, wanted, slack, relative, rng, most_moves, most_tries):  # type: ignore[no-untyped-def]
+    """Re-pair two pairs at a time, inside the window, until Σ(a′−a)² (or Σ|a′−a|/a) is as wanted.
+
+    A move takes pairs (a, b), (c, d) to (a, c), (b, d) or (a, d), (b, c), where all stay within the
+    window and the sum comes nearer. Returns the sum reached and the number of moves.
+    """
+    moves = 0
+    tries = 0
+    n = source.size
+    while abs(now - wanted) > slack and moves < most_moves and tries < most_tries:
+        tries += 1
+        a = int(rng.random() * n)
+        stratum = np.searchsorted(starts, a, side="right") - 1
+        stop, window = starts[stratum + 1], windows[stratum]
+        reach = min(window, stop - 1 - a)
+        if reach < 1:
+            continue
+        c = a + 1 + int(rng.random() * reach)
+        b, d = np.int64(source[a]), np.int64(source[c])
+        if b == a or c == b or d == c:
+            continue
+        old = _cost(values, a, b, relative) + _cost(values, c, d, relative)
+        best = abs(now - wanted)
+        step = 0.0
+        choice = 0
+        if abs(b - d) <= window:
+            gain = _cost(values, a, c, relative) + _cost(values, b, d, relative) - old
+            if abs(now + gain - wanted) < best:
+                best, step, choice = abs(now + gain - wanted), gain, 1
+        if abs(a - d) <= window and abs(b - c) <= window:
+            gain = _cost(values, a, d, relative) + _cost(values, b, c, relative) - old
+            if abs(now + gain - wanted) < best:
+                best, step, choice = abs(now + gain - wanted), gain, 2
+        if choice == 1:
+            source[a], source[c], source[b], source[d] = c, a, d, b
+        elif choice == 2:
+            source[a], source[d], source[b], source[c] = d, a, c, b
+        if choice:
+            now += step
+            moves += 1
+    return now, moves
+
+
+@nb.njit(nogil=True, cache=True)
+def count_beyond(values, places, starts, windows, after):  # type: ignore[no-untyped-def]
+    """How many values moved further than the window, whatever the order of equal values.
+
+    ``values`` are the old values in rank order, ``after[places[j]]`` is what the record of rank j
+    holds now. It may hold anything from ``window`` ranks below its run of ties to as many above.
+    """
+    far = 0
+    for stratum in range(starts.size - 1):
+        start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
+        low = start
+        while low < stop:
+            high = low
+            while high + 1 < stop and values[high + 1] == values[low]:
+                high += 1
+            least = values[max(start, low - window)]
+            most = values[min(stop - 1, high + window)]
+            for j in range(low, high + 1):
+                now = after[places[j]]
+                if not least <= now <= most:
+                    far += 1
+            low = high + 1
+    return far
