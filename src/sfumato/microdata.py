@@ -301,6 +301,7 @@ def _as_polars(frame: Any) -> pl.DataFrame | pl.LazyFrame:
     if isinstance(frame, (pl.DataFrame, pl.LazyFrame)):
         return frame
     import narwhals as nw
+    from narwhals.exceptions import DuplicateError
 
     try:
         neutral = nw.from_native(frame, eager_only=True)
@@ -309,10 +310,12 @@ def _as_polars(frame: Any) -> pl.DataFrame | pl.LazyFrame:
             f"data must be a Polars, pandas or Arrow frame, not {type(frame).__name__}",
             hint="read a file with sf.read(path)",
         ) from None
-    names = [str(c) for c in neutral.columns]
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if twice:
-        raise InputError(f"the data have two columns named {twice[0]!r}", hint="rename one of them")
+    except DuplicateError:
+        names = [str(c) for c in getattr(frame, "columns", ())]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        raise InputError(
+            f"the data have two columns named {', '.join(map(repr, twice[:3]))}", hint="rename one of them"
+        ) from None
     out: pl.DataFrame = neutral.to_polars()
     return out
 

@@ -1,0 +1,129 @@
+"""Guarantees catch a mask that breaks its promise, and the run refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.errors import GuaranteeError
+from sfumato.guarantees import (
+    Guarantee,
+    SameMoments,
+    SameMultiset,
+    SameRecords,
+    SameTable,
+    SumRule,
+    Untouched,
+    changed,
+    same_memory,
+)
+from sfumato.masks.base import Mask
+
+DATA = sf.Microdata(
+    pl.DataFrame(
+        {"g": [1, 1, 2, 2], "x": [1.0, 2.0, 3.0, None], "y": [1.0, 1.0, 1.0, 1.0], "t": [2.0, 3.0, 4.0, 5.0]}
+    ),
+    {"variables": {"t": {"sum_of": ["x", "y"]}}},
+)
+
+
+def after(**columns) -> sf.Microdata:
+    return DATA.with_columns({n: pl.Series(v) for n, v in columns.items()})
+
+
+CASES = [
+    (SameRecords(), DATA.with_frame(DATA.frame.head(3)), "became 3"),
+    (SameRecords(), DATA.with_frame(DATA.frame.drop("y")), "lost columns: y"),
+    (SameRecords(), after(new=[1, 2, 3, 4]), "unexpected columns: new"),
+    (Untouched(("x",)), after(y=[1.0, 1.0, 9.0, 1.0]), "y changed in 1 records"),
+    (Untouched(("x",)), after(y=[1.0, 1.0, None, 1.0]), "y changed in 1 records"),
+    (SameMultiset(("x",)), after(x=[1.0, 2.0, 2.0, None]), "x aren't the same set"),
+    (SameMultiset(("x",)), after(x=[1, 2, 3, None]), "became Int64"),
+    (SameMultiset(("x",), ("g",)), after(x=[1.0, 3.0, 2.0, None]), "x aren't the same set"),
+    (SameTable(("g", "y")), after(g=[1, 1, 1, 2]), "2 cells"),
+    (SumRule("t", ("x", "y")), after(t=[2.0, 3.0, 4.5, 5.0]), "broken in 1 records"),
+    (SameMoments(("t",), order=1), after(t=[2.0, 3.0, 4.0, 5.1]), "off by"),
+    (SameMoments(("t",)), after(t=[1.0, 4.0, 3.0, 6.0]), "off by"),
+]
+
+
+@pytest.mark.parametrize(("guarantee", "masked", "words"), CASES)
+def test_a_broken_promise_is_seen_and_said(guarantee: Guarantee, masked: sf.Microdata, words: str) -> None:
+    check = guarantee.check(DATA, masked)
+    assert not check.ok
+    assert words in check.detail
+
+
+@pytest.mark.parametrize("guarantee", [c[0] for c in CASES])
+def test_an_unchanged_file_keeps_every_promise(guarantee: Guarantee) -> None:
+    copy = sf.Microdata(DATA.frame.clone(), DATA.schema)
+    rebuilt = sf.Microdata(pl.DataFrame(DATA.frame.to_dict(as_series=False)), DATA.schema)
+    assert guarantee.check(DATA, copy).ok
+    assert guarantee.check(DATA, rebuilt).ok
+
+
+def test_a_permutation_within_strata_keeps_the_multiset() -> None:
+    assert SameMultiset(("x",), ("g",)).check(DATA, after(x=[2.0, 1.0, None, 3.0])).ok
+
+
+def test_a_sum_that_did_not_hold_before_is_not_asked_for() -> None:
+    broken = DATA.with_columns({"t": pl.Series([9.0, 3.0, 4.0, 5.0])})
+    assert (
+        SumRule("t", ("x", "y")).check(broken, broken.with_columns({"t": pl.Series([8.0, 3.0, 4.0, 5.0])})).ok
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Careless(Mask):
+    """Adds one to x and claims to keep its values."""
+
+    name: ClassVar[str] = ""
+
+    def changes(self, data: sf.Microdata) -> Sequence[str]:
+        return ("x",)
+
+    def keeps(self, data: sf.Microdata) -> Sequence[Guarantee]:
+        return [SameMultiset(("x",))]
+
+    def _apply(self, data, draws, notes):
+        return data.with_columns({"x": data.frame["x"] + 1, "y": data.frame["y"] + 1})
+
+
+def test_a_run_whose_guarantee_fails_is_refused() -> None:
+    with pytest.raises(GuaranteeError) as caught:
+        sf.Plan(steps=[Careless(id="careless")]).run(DATA, seed=1)
+    message = str(caught.value)
+    assert "step careless" in message
+    assert "y changed in 4 records" in message
+    assert "x aren't the same set" in message
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-3, 3)), min_size=1, max_size=20), st.data())
+def test_changed_counts_like_python_does(values, data) -> None:
+    other = [data.draw(st.one_of(st.just(v), st.integers(-3, 3), st.none())) for v in values]
+    one, two = pl.Series(values, dtype=pl.Int64), pl.Series(other, dtype=pl.Int64)
+    assert changed(one, two) == sum(a != b for a, b in zip(values, other, strict=True))
+
+
+def test_shared_memory_is_seen_and_equal_values_are_not_taken_for_it() -> None:
+    for values in ([1.0, None], ["a", "b" * 30], [True, False]):
+        series = pl.Series(values)
+        assert same_memory(series, pl.DataFrame({"s": series})["s"])
+        assert not same_memory(series, pl.Series(values))
+        assert not same_memory(series.slice(0, 1), series.slice(1, 1))
+
+
+def test_moments_are_judged_within_strata() -> None:
+    x = np.arange(8.0)
+    data = sf.Microdata(pl.DataFrame({"g": [0] * 4 + [1] * 4, "x": x}))
+    crossed = data.with_columns({"x": pl.Series(x[::-1].copy())})
+    assert SameMoments(("x",)).check(data, crossed).ok
+    assert not SameMoments(("x",), within=("g",)).check(data, crossed).ok
