@@ -257,8 +257,9 @@ class _Reading:
             if schema is not None and types[column].word == "text" and _must_be_number(schema, column):
                 rows, total = not_numbers(strings, column)
                 if total:
+                    where = rows_said(rows, total)
                     raise InputError(
-                        f"{self.file}: {column} should hold numbers, but has text in {rows_said(rows, total)}",
+                        f"{self.file}: {column} should hold numbers, but has text in {where}",
                         hint="the first record after the header is row 1; mend those rows, or pass "
                         "null_values=[…] where the text stands for nothing",
                     )

@@ -140,7 +140,7 @@ class TextColumns:
                 i = open_.pop(c)
                 found[c] = types[i] if i < len(types) else _TEXT
             open_ = {c: i + 1 for c, i in open_.items()}
-        codes = self._codes([c for c in names if found[c].is_number])
+        codes = self._codes(found)
         return {c: _TEXT if c in codes else found[c] for c in names}
 
     def _first_fits(self, start: Mapping[str, int], types: list[_Type]) -> dict[str, int]:
@@ -152,17 +152,20 @@ class TextColumns:
             open_ = {c: i + 1 for c, i in open_.items()}
         return fits
 
-    def _codes(self, numbers: list[str]) -> set[str]:
+    def _codes(self, found: Mapping[str, _Type]) -> set[str]:
         """The columns of numbers that are codes: leading zeros, too many digits, nothing but blanks."""
-        questions = {}
-        for c in numbers:
-            text = pl.col(c).str.strip_chars_start(" -+")
-            zero = text.str.starts_with("0") & (text.str.len_bytes() > 1)
-            decimal = text.str.starts_with("0.") | text.str.starts_with("0,") | text.str.contains("^0[eE]")
-            long = (text.str.len_bytes() > _EXACT_DIGITS) & text.str.contains("^[0-9]+$")
-            long &= text.cast(pl.Int64, strict=False).is_null()
-            questions[c] = ((zero & ~decimal) | long).any() | (_bare(c).count() == 0)
-        return {c for c, yes in self.ask(questions).items() if yes}
+        numbers = [c for c, t in found.items() if t.is_number]
+        zeros = self.ask({c: pl.col(c).str.contains("^[-+ ]*0[0-9]").any() for c in numbers})
+        longest = self.ask({c: pl.col(c).str.len_bytes().max() for c in numbers})
+        padded = [c for c in numbers if found[c].base is not _as_is]
+        filled = self.ask({c: _bare(c).count() for c in padded})
+        inexact = {
+            c: (pl.col(c).str.contains("^[-+ ]*[0-9]+ *$") & _to(_bare, pl.Int64)(c).is_null()).any()
+            for c in numbers
+            if longest[c] > _EXACT_DIGITS
+        }
+        long = self.ask(inexact)
+        return {c for c in numbers if zeros[c] or long.get(c) or not filled.get(c, 1)}
 
     def typed(self, types: Mapping[str, _Type]) -> pl.DataFrame | pl.LazyFrame:
         """The frame with its columns cast."""
