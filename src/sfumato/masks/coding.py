@@ -170,14 +170,14 @@ class TopBottomCode(RowsMask):
             if code is None:
                 continue
             beyond = ~missing & (at >= code if side == "top" else at <= code)
-            coded = at.filter(beyond)
             asked = [beyond.sum().alias("n"), (beyond & (at != code)).sum().alias("moved")]
-            if self.replace != "code":
-                asked += [coded.mean().alias("mean"), coded.median().alias("median")]
             seen = frame.select(asked).row(0, named=True)
-            new = code if self.replace == "code" or not seen["n"] else _rounded(seen[self.replace], dtype)
+            centre = new = code
+            if self.replace != "code" and seen["n"]:
+                centre = _centre(frame.select(at.filter(beyond)).to_series().to_list(), self.replace)
+                new = _rounded(centre, dtype)
             self._judge(data, column, side, new, seen["n"], notes)
-            if new != code and not dtype.is_float() and new != seen[self.replace]:
+            if new != centre and not dtype.is_float():
                 notes.warn(f"{column}: the {self.replace} of the coded values was rounded to a whole number")
             state[side] = (code, new)
             notes.figure(f"{side}_code", code, column)
@@ -245,15 +245,15 @@ class TopBottomCode(RowsMask):
             beyond = (at >= code if side == "top" else at <= code).fill_null(False)
             beyond &= pl.col(f"there {column}")
             notes.figure(f"{side}_coded", int(frame.select(beyond.sum()).item()), column)
-            new = code.first()
-            if self.replace != "code":
-                coded = at.filter(beyond)
-                new = coded.mean() if self.replace == "mean" else coded.median()
-                if not data.dtype(column).is_float():
-                    new = new.round(0)
-                new = new.cast(data.dtype(column))
-            news.append(new.alias(f"{side} new {column}"))
+            news.append(
+                (code.first() if self.replace == "code" else at.filter(beyond)).alias(f"{side} new {column}")
+            )
         replaced = frame.group_by(keys, maintain_order=True).agg(news)
+        if self.replace != "code":
+            for column, side in pairs:
+                lists, dtype = replaced[f"{side} new {column}"].to_list(), data.dtype(column)
+                centres = [_rounded(_centre(v, self.replace), dtype) if v else None for v in lists]
+                replaced = replaced.with_columns(pl.Series(f"{side} new {column}", centres, dtype=dtype))
         for column, side in pairs:
             for new in replaced[f"{side} new {column}"].drop_nulls().unique():
                 self._judge(data, column, side, new, 1, notes)
@@ -341,8 +341,15 @@ def _in_type(code: float, dtype: pl.DataType, *, top: bool) -> Any:
     return whole if low <= whole <= high else None
 
 
+def _centre(values: list[Any], what: str) -> float:
+    """The mean or the median; the sum is exact, so that chunks and threads can't change a bit of it."""
+    return math.fsum(values) / len(values) if what == "mean" else float(np.median(values))
+
+
 def _rounded(value: float, dtype: pl.DataType) -> Any:
-    return value if dtype.is_float() else int(np.rint(value))
+    if dtype == pl.Float32:
+        return float(np.float32(value))
+    return value if dtype.is_float() or not math.isfinite(value) else int(np.rint(value))
 
 
 def _met(column: str) -> MaskError:
