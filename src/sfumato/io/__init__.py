@@ -14,7 +14,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
 from sfumato.io import files
@@ -22,7 +22,18 @@ from sfumato.io.formats import FORMATS, Format, format_of
 from sfumato.microdata import Microdata, as_microdata
 from sfumato.schema import ROLES, Schema, Variable
 
-__all__ = ["FORMATS", "Format", "format_of", "read", "write"]
+if TYPE_CHECKING:
+    from sfumato.io.chunks import write_chunks
+
+__all__ = ["FORMATS", "Format", "format_of", "merged", "read", "write", "write_chunks"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "write_chunks":
+        from sfumato.io.chunks import write_chunks
+
+        return write_chunks
+    raise AttributeError(f"module 'sfumato.io' has no attribute {name!r}")
 
 
 def read(

@@ -103,10 +103,7 @@ class _Reading:
 
     def _records(self, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
         """Each record with the number of its first line."""
-        quoting = csv.QUOTE_MINIMAL if self.dialect.quote else csv.QUOTE_NONE
-        reader = csv.reader(
-            text, delimiter=self.delimiter, quotechar=self.dialect.quote or '"', quoting=quoting, strict=False
-        )
+        reader = _csv_reader(text, self.delimiter, self.dialect.quote)
         limit = csv.field_size_limit(1 << 30)
         try:
             line = 1
@@ -240,7 +237,9 @@ class _Reading:
         columns = columns or [[] for _ in self.names]
         return pl.DataFrame(dict(zip(self.names, columns, strict=True)), dict.fromkeys(self.names, pl.String))
 
-    def _typed(self, strings: pl.DataFrame | pl.LazyFrame, schema: Schema | None) -> Any:
+    def _typed(
+        self, strings: pl.DataFrame | pl.LazyFrame, schema: Schema | None
+    ) -> pl.DataFrame | pl.LazyFrame:
         text = TextColumns(strings, self.dialect.decimal or ("." if self.delimiter == "," else None))
         types = {**text.infer(), **forced(self.file, text, self.dialect.types or {})}
         words = {t.word for t in types.values()}
@@ -283,10 +282,7 @@ def sniff(head: str, quote: str | None = '"', *, tabs: bool = False) -> str:
     """
     best, score = ("\t" if tabs else ","), (0.0, 0, 0)
     for order, delimiter in enumerate(("\t", *DELIMITERS) if tabs else DELIMITERS):
-        quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
-        reader = csv.reader(
-            io.StringIO(head, newline=""), delimiter=delimiter, quotechar=quote or '"', quoting=quoting
-        )
+        reader = _csv_reader(io.StringIO(head, newline=""), delimiter, quote)
         widths = []
         with contextlib.suppress(csv.Error):
             for record in reader:
@@ -302,6 +298,12 @@ def sniff(head: str, quote: str | None = '"', *, tabs: bool = False) -> str:
         if (now := (round(same, 2), widths[0], -order)) > score:
             best, score = delimiter, now
     return best
+
+
+def _csv_reader(text: IO[str], delimiter: str, quote: str | None) -> Any:
+    if quote is None:
+        return csv.reader(text, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    return csv.reader(text, delimiter=delimiter, quotechar=quote)
 
 
 def _is_number(text: str) -> bool:
@@ -323,7 +325,7 @@ def write_delimited(
     compress: bool = False,
 ) -> None:
     """Write text in UTF-8: nulls as nothing, empty text as "", NaN as NaN."""
-    with _out(file, compress) as out:
+    with opened(file, compress=compress) as out:
         append_delimited(
             frame,
             out,
@@ -355,7 +357,7 @@ def append_delimited(
 
 
 @contextlib.contextmanager
-def _out(file: Path, compress: bool) -> Iterator[IO[bytes]]:
+def opened(file: Path, *, compress: bool) -> Iterator[IO[bytes]]:
     with file.open("wb") as raw:
         if not compress:
             yield raw

@@ -82,6 +82,19 @@ def explained(file: Path, what: str, *, hint: str = "") -> Iterator[None]:
         ) from None
 
 
+@contextlib.contextmanager
+def written(target: Path) -> Iterator[None]:
+    """Turn whatever a writer of somebody else's raises into an InputError that names the file."""
+    try:
+        yield
+    except (SfumatoError, GeneratorExit, KeyboardInterrupt, SystemExit, OSError):
+        raise  # an OSError is explained where the file is renamed
+    except BaseException as problem:
+        if not isinstance(problem, (Exception, pl.exceptions.PanicException)):
+            raise
+        raise InputError(f"{target} can't be written: {_plainly(problem)}") from None
+
+
 def unique_names(file: Path, names: Sequence[str]) -> None:
     """Refuse two columns of one name."""
     seen: set[str] = set()

@@ -10,7 +10,7 @@ from typing import Any, Final
 import polars as pl
 
 from sfumato.errors import InputError, did_you_mean
-from sfumato.io.files import explained, replacing
+from sfumato.io.files import replacing, written
 from sfumato.microdata import Microdata
 from sfumato.schema import Schema
 
@@ -68,21 +68,21 @@ def _write_delimited(data: Microdata, path: Path, overwrite: bool, options: dict
     compress = path.suffix.casefold() == ".gz"
     if {".tsv", ".tab"} & {s.casefold() for s in path.suffixes}:
         options = {"delimiter": "\t", **options}
-    with replacing(path, overwrite=overwrite) as part, explained(path, "delimited text"):
+    with replacing(path, overwrite=overwrite) as part, written(path):
         write_delimited(data.frame, part, compress=compress, **options)
 
 
 def _write_parquet(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
     from sfumato.io.arrow import write_parquet
 
-    with replacing(path, overwrite=overwrite) as part, explained(path, "Parquet"):
+    with replacing(path, overwrite=overwrite) as part, written(path):
         write_parquet(data.frame, part, **options)
 
 
 def _write_arrow(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
     from sfumato.io.arrow import write_arrow
 
-    with replacing(path, overwrite=overwrite) as part, explained(path, "Arrow"):
+    with replacing(path, overwrite=overwrite) as part, written(path):
         write_arrow(data.frame, part, **options)
 
 

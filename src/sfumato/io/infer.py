@@ -201,7 +201,7 @@ def forced(file: Path, columns: TextColumns, types: Mapping[str, Any]) -> dict[s
             )
         if isinstance(wanted, str) and wanted not in WORDS:
             raise InputError(f"{column} can't be of type {wanted!r}", hint=did_you_mean(wanted, list(WORDS)))
-        dtype = pl.DataType.from_python(WORDS[wanted]) if wanted is str else WORDS.get(wanted, wanted)
+        dtype = WORDS[wanted] if isinstance(wanted, str) else wanted
         out[column] = _forced_type(dtype, columns.decimal)
         lost = columns.ask({column: out[column].lost(column)})[column]
         if lost:
