@@ -22,7 +22,7 @@ import polars as pl
 
 from sfumato import __version__
 from sfumato.atomic import new_folder
-from sfumato.errors import GuaranteeError, ReleaseError
+from sfumato.errors import GuaranteeError, InputError, ReleaseError
 from sfumato.microdata import Microdata
 from sfumato.schema import Range, Schema
 
@@ -178,10 +178,18 @@ def _write_data(
             yield part
 
     format_ = run.plan.release.format
-    if format_ in STREAMED:
-        write_chunks(path, told(), schema, format_)
-    else:
-        write(Microdata(pl.concat(list(told())), schema), path, format=format_)
+    try:
+        if format_ in STREAMED:
+            write_chunks(path, told(), schema, format_)
+        else:
+            write(Microdata(pl.concat(list(told())), schema), path, format=format_)
+    except InputError as problem:
+        # Writers of others wrap the system's error in words of their own; the disk's word counts.
+        full = "os error 28" in problem.message or "No space left" in problem.message
+        reason = "the disk is full" if full else problem.message.rpartition(": ")[2]
+        raise ReleaseError(
+            f"the release can't be written: {reason}; nothing was released", hint=problem.hint
+        ) from None
     return _Written(tuple(digests))
 
 

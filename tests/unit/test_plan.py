@@ -1,0 +1,282 @@
+"""Plans: TOML in and out, every mistake at once with its line, the nearest right name."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato import plan_source
+from sfumato.errors import InputError, PlanError
+from sfumato.plan import Limit, Plan, read_plan
+from sfumato.plan_schema import plan_schema
+
+GOOD = """\
+# a plan with a comment
+format = 1
+data = "people.parquet"
+
+[roles]
+id = "ID"
+keys = ["AREA"]          # what neighbours know
+sensitive = ["INCOME"]
+
+[variables.INCOME]
+top = 100_000
+missing = [-9, { from = -99, to = -90 }]
+
+[[step]]
+id = "incomes"
+mask = "random_swap"
+columns = ["INCOME"]
+rate_percent = 20
+within = ["AREA"]
+
+[[measure]]
+measure = "information_loss"
+columns = ["INCOME"]
+
+[limits]
+information_loss.il1 = { at_most = 2.0 }
+
+[release]
+drop = ["ID"]
+format = "csv"
+"""
+
+
+def people() -> pl.DataFrame:
+    return pl.DataFrame(
+        {"ID": range(40), "AREA": ["n", "s"] * 20, "INCOME": [float(100 * k) for k in range(40)]}
+    )
+
+
+def test_a_plan_is_read() -> None:
+    plan = Plan.loads(GOOD)
+    assert plan.step_ids() == ["incomes"]
+    assert plan.steps[0] == sf.RandomSwap(id="incomes", columns=["INCOME"], rate_percent=20, within=["AREA"])
+    assert plan.limits == (Limit("information_loss", "il1", at_most=2.0),)
+    assert plan.release.drop == ("ID",)
+    assert plan.schema is not None
+    assert plan.schema["INCOME"].top == 100_000
+
+
+def test_a_plan_survives_its_text() -> None:
+    plan = Plan.loads(GOOD)
+    assert plan.to_toml() == GOOD
+    without_source = Plan.loads(plan_source.dump(plan.to_dict()))
+    assert without_source == plan
+    assert without_source.hash() == plan.hash()
+
+
+def test_the_hash_is_of_what_is_said() -> None:
+    plan = Plan.loads(GOOD)
+    spelled = GOOD.replace("# a plan with a comment", "").replace(
+        'data = "people.parquet"', 'data = "b.parquet"'
+    )
+    assert Plan.loads(spelled.replace("drop = [", "shuffle = true\ndrop = [")).hash() == plan.hash()
+    assert Plan.loads(GOOD.replace("rate_percent = 20", "rate_percent = 21")).hash() != plan.hash()
+    assert Plan.loads(GOOD.replace("top = 100_000", "top = 100_001")).hash() != plan.hash()
+
+
+BAD = """\
+format = 1
+data = "people.parquet"
+rolls = 1
+
+[roles]
+kees = ["AREA"]
+
+[variables.INCOME]
+top = "high"
+tpo = 3
+
+[[step]]
+mask = "random_swop"
+
+[[step]]
+mask = "random_swap"
+columns = ["INCOME"]
+rate = 5
+
+[[step]]
+mask = "random_swap"
+columns = [
+  "INCOME",
+  "OTHER",
+]
+rate_percent = 500
+
+[[measure]]
+columns = ["INCOME"]
+
+[limits]
+linkage.rate = { at_most = 0.1 }
+
+[release]
+shuffel = true
+format = "xls"
+"""
+
+
+def test_every_mistake_is_found_at_once_with_its_line() -> None:
+    plan, problems = read_plan(BAD)
+    assert plan is None
+    text = BAD.splitlines()
+    found = {(text[p.line - 1].strip(), p.hint) for p in problems}
+    assert ("rolls = 1", "did you mean 'roles'?") in found
+    assert ('kees = ["AREA"]', "did you mean 'keys'?") in found
+    assert ("tpo = 3", "did you mean 'top'?") in found
+    assert ('mask = "random_swop"', "did you mean 'random_swap'?") in found
+    assert ("rate = 5", "did you mean 'rate_percent'?") in found
+    assert ("shuffel = true", "did you mean 'shuffle'?") in found
+    lines = {text[p.line - 1].strip() for p in problems}
+    assert {
+        "rate_percent = 500",
+        "[[measure]]",
+        "linkage.rate = { at_most = 0.1 }",
+        'format = "xls"',
+    } <= lines
+    assert len(problems) == 10
+    with pytest.raises(PlanError, match="10 mistakes"):
+        Plan.loads(BAD)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a = ", 1), ("format = 1\n[roles\n", 2), ('format = 1\nx = "\n', 2), ("a = 1\na = 2\n", 2)],
+)
+def test_bad_toml_says_where(text: str, line: int) -> None:
+    plan, problems = read_plan(text)
+    assert plan is None
+    assert problems[0].line == line
+    assert "TOML" in problems[0].message
+
+
+def test_a_check_against_the_data(tmp_path) -> None:
+    people().write_parquet(tmp_path / "people.parquet")
+    path = tmp_path / "plan.toml"
+    path.write_text(GOOD)
+    assert Plan.load(path).check() == []
+    path.write_text(
+        GOOD.replace('within = ["AREA"]', 'within = ["AERA"]').replace('drop = ["ID"]', 'drop = ["Id"]')
+    )
+    problems = Plan.load(path).check()
+    lines = path.read_text().splitlines()
+    assert [lines[p.line - 1] for p in problems] == ['within = ["AERA"]', 'drop = ["Id"]']
+    assert [p.hint for p in problems] == ["did you mean 'AREA'?", "did you mean 'ID'?"]
+    path.write_text(GOOD.replace('keys = ["AREA"]', 'keys = ["AREAS"]'))
+    (problem,) = Plan.load(path).check()
+    assert problem.line == 7
+    assert "AREAS" in problem.message
+
+
+def test_a_step_that_would_mask_the_id_is_a_mistake() -> None:
+    plan = Plan.loads(GOOD.replace('columns = ["INCOME"]\nrate', 'columns = ["ID"]\nrate'))
+    (problem,) = [p for p in plan.check(sf.Microdata(people())) if p.severity == "error"]
+    assert "which is the id" in problem.message
+
+
+def test_a_plan_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        Plan.load("no/such/plan.toml")
+
+
+def test_two_steps_of_one_id() -> None:
+    step = '[[step]]\nid = "a"\nmask = "random_swap"\ncolumns = ["X"]\nrate_percent = 1\n'
+    _, problems = read_plan(step + step)
+    assert [(p.line, p.severity) for p in problems] == [(6, "error")]
+    plan, problems = read_plan(step.replace('id = "a"\n', "") * 2)
+    assert [p.severity for p in problems] == ["warning"]
+    assert plan is not None
+    assert plan.step_ids() == ["random_swap", "random_swap_2"]
+
+
+def test_removing_a_step_leaves_the_others_draws() -> None:
+    one = sf.RandomSwap(id="one", columns=["INCOME"], rate_percent=50)
+    two = sf.RandomSwap(id="two", columns=["AREA"], rate_percent=50)
+    data = sf.Microdata(people())
+    both = sf.Plan(steps=[one, two]).run(data, seed=1).masked.frame
+    turned = sf.Plan(steps=[two, one]).run(data, seed=1).masked.frame
+    alone = sf.Plan(steps=[two]).run(data, seed=1).masked.frame
+    assert both.equals(turned)
+    assert both["AREA"].equals(alone["AREA"])
+    assert alone["AREA"].to_list() == two.mask(data, seed=1).frame["AREA"].to_list()
+
+
+def test_edits_keep_comments_and_order() -> None:
+    text = plan_source.set_value(GOOD, ("roles", "keys"), ["AREA", "ID"])
+    assert text == GOOD.replace('keys = ["AREA"]  ', 'keys = ["AREA", "ID"]  ')
+    text = plan_source.set_value(GOOD, ("step", 0, "rate_percent"), 30)
+    assert text == GOOD.replace("rate_percent = 20", "rate_percent = 30")
+    longer = plan_source.add_table(
+        GOOD, "step", {"mask": "random_swap", "columns": ["AREA"], "rate_percent": 1}
+    )
+    assert len(Plan.loads(longer).steps) == 2
+    assert "# what neighbours know" in longer
+    assert Plan.loads(plan_source.remove_table(longer, "step", 1)) == Plan.loads(GOOD)
+    assert not Plan.loads(plan_source.remove_table(GOOD, "step", 0)).steps
+
+
+def test_lines_in_awkward_plans() -> None:
+    text = (
+        'title = """\n[not.a.table]\nx = 1\n"""\n'
+        '[variables."a.b"] # dotted\ntop = 1\n'
+        "[variables]\n'c=d' = { top = 2 }\n"
+        '[[step]]\nmask = "m" # x = 3\ncolumns = [ "[", # ]\n "]" ]\nwithin = []\n'
+        "[[step]]\n[step.mapping]\na = 1\n"
+    )
+    lines = plan_source.lines_of(text)
+    assert lines[("title",)] == 1
+    assert ("not", "a", "table") not in lines
+    assert lines[("variables", "a.b", "top")] == 6
+    assert lines[("variables", "c=d")] == 8
+    assert lines[("step", 0, "within")] == 13
+    assert lines[("step", 1, "mapping", "a")] == 16
+
+
+def test_the_json_schema_accepts_what_the_plan_accepts() -> None:
+    schema = plan_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    content = json.loads(json.dumps(plan_source.parse(GOOD)))
+    validator.validate(content)
+    for path, value in ((("roles", "kees"), []), (("release", "format"), "xls"), (("format",), 2)):
+        broken = json.loads(json.dumps(content))
+        place = broken
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = value
+        assert not validator.is_valid(broken), path
+    broken = json.loads(json.dumps(content))
+    broken["step"][0]["rate_percent"] = 101
+    assert not validator.is_valid(broken)
+
+
+def test_every_mask_and_measure_is_in_the_schema() -> None:
+    from sfumato import registry
+
+    steps = plan_schema()["properties"]["step"]["items"]["properties"]["mask"]["enum"]
+    assert steps == list(registry.masks())
+
+
+def test_limits_are_judged() -> None:
+    plan = Plan.loads(GOOD)
+    run = plan.run(sf.Microdata(people()), seed=1)
+    assert run.ok
+    strict = Plan.loads(GOOD.replace("at_most = 2.0", "at_most = 0.0"))
+    failed = strict.run(sf.Microdata(people()), seed=1)
+    assert not failed.ok
+    assert "fails" in failed.limits[0].text
+    assert not Limit("m", "x", at_most=1).holds(float("nan"))
+    assert Limit("m", "x", at_least=1, at_most=1).holds(1)
+
+
+def test_a_limit_on_a_figure_that_is_not_there() -> None:
+    plan = Plan.loads(GOOD.replace("information_loss.il1", "information_loss.il9"))
+    with pytest.raises(sf.SfumatoError, match=r"no such figure") as caught:
+        plan.run(sf.Microdata(people()), seed=1)
+    assert "il1" in str(caught.value)
