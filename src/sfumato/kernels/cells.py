@@ -178,3 +178,48 @@ def count_flags(
             tally[y] += 1
     for i in range(at.size):
         unsafe[i] += tally[at[i]]
+
+
+@nb.njit(nogil=True, cache=True)
+def _agree(codes: IntArray, gone: IntArray, i: int, j: int) -> bool:
+    for q in range(codes.shape[0]):
+        one, two = codes[q, i], codes[q, j]
+        if one != two and one != gone[q] and two != gone[q]:
+            return False
+    return True
+
+
+@nb.njit(nogil=True, cache=True)
+def agreeing_cells(codes: IntArray, gone: IntArray) -> tuple[IntArray, IntArray]:
+    """All pairs (cell, peer), itself included, that agree where neither is missing.
+
+    Cells without a missing value differ from each other, so only pairs with a cell that has one
+    are compared.
+    """
+    keys, cells = codes.shape
+    wild = np.zeros(cells, np.bool_)
+    for i in range(cells):
+        for q in range(keys):
+            if codes[q, i] == gone[q]:
+                wild[i] = True
+    open_cells = np.flatnonzero(wild)
+    total = cells
+    for a in range(open_cells.size):
+        i = open_cells[a]
+        for j in range(cells):
+            if j != i and not (wild[j] and j < i) and _agree(codes, gone, i, j):
+                total += 2
+    mine = np.empty(total, np.int64)
+    peer = np.empty(total, np.int64)
+    for i in range(cells):
+        mine[i] = i
+        peer[i] = i
+    at = cells
+    for a in range(open_cells.size):
+        i = open_cells[a]
+        for j in range(cells):
+            if j != i and not (wild[j] and j < i) and _agree(codes, gone, i, j):
+                mine[at], peer[at] = i, j
+                mine[at + 1], peer[at + 1] = j, i
+                at += 2
+    return mine, peer
