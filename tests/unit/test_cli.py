@@ -1,0 +1,172 @@
+"""The command line as a person and as a program use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sfumato.cli import COMMANDS, main, present
+
+PLAN = """\
+format = 1
+data = "people.csv"
+[roles]
+id = "ID"
+keys = ["AREA"]
+sensitive = ["INCOME"]
+[[step]]
+mask = "random_swap"
+columns = ["INCOME"]
+rate_percent = 20
+[[measure]]
+measure = "information_loss"
+columns = ["INCOME"]
+[limits]
+information_loss.il1 = { at_most = 2.0 }
+[release]
+format = "csv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    frame = pl.DataFrame(
+        {"ID": range(1, 61), "AREA": ["n", "s", "w"] * 20, "INCOME": [float(k * 31 % 97) for k in range(60)]}
+    )
+    frame.write_csv(tmp_path / "people.csv")
+    (tmp_path / "people.toml").write_text(PLAN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_help_names_every_command(capsys) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in present())
+    assert main([]) == 2
+    assert main(["--version"]) == 0
+
+
+@pytest.mark.parametrize("name", sorted(present()))
+def test_every_command_has_help_with_an_example(name: str, capsys) -> None:
+    assert main([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "example:" in shown
+    assert f"sfumato {name}" in shown.split("example:")[1]
+    assert COMMANDS[name][:10].lower() in shown.lower()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, sfumato, sfumato.cli; sfumato.cli.main(['--help']);"
+        "heavy = ('numpy', 'polars', 'numba', 'scipy', 'pandas', 'pyarrow', 'rich', 'argparse');"
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_an_unknown_command_is_bad_usage(capsys) -> None:
+    assert main(["chek"]) == 2
+    assert "did you mean 'check'?" in capsys.readouterr().err
+    assert main(["run", "--nonsense"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_check(folder: Path, capsys) -> None:
+    assert main(["check", "people.toml"]) == 0
+    assert "no mistakes" in capsys.readouterr().out
+    (folder / "people.toml").write_text(
+        PLAN.replace('"INCOME"]\nrate', '"INCOMES"]\nrate').replace("rate_percent", "rate")
+    )
+    assert main(["check", "people.toml"]) == 2
+    assert "people.toml:10: error: random_swap has no parameter 'rate'" in capsys.readouterr().out
+    assert main(["check", "people.toml", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["problems"][0]["line"] == 10
+    assert main(["check", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "A sfumato plan"
+
+
+def test_run_releases(folder: Path, capsys) -> None:
+    before = (folder / "people.csv").read_bytes()
+    assert main(["run", "people.toml", "--out", "release", "--save-seed", "the.seed"]) == 0
+    shown = capsys.readouterr()
+    assert "release/public" in shown.out
+    seed = (folder / "the.seed").read_text().strip()
+    assert seed not in shown.out + shown.err
+    released = pl.read_csv(folder / "release/public/data.csv")
+    assert sorted(released["INCOME"]) == sorted(pl.read_csv(folder / "people.csv")["INCOME"])
+    assert (folder / "people.csv").read_bytes() == before
+    # The kept seed makes the same file again.
+    assert main(["run", "people.toml", "--out", "again", "--seed-file", "the.seed"]) == 0
+    assert (folder / "again/public/data.csv").read_bytes() == (
+        folder / "release/public/data.csv"
+    ).read_bytes()
+    assert main(["run", "people.toml", "--out", "release"]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_trial_writes_nothing(folder: Path, capsys) -> None:
+    assert main(["run", "people.toml"]) == 0
+    assert "nothing was written" in capsys.readouterr().out
+    assert sorted(p.name for p in folder.iterdir()) == ["people.csv", "people.toml"]
+
+
+def test_a_failed_limit_is_exit_1(folder: Path, capsys) -> None:
+    (folder / "people.toml").write_text(PLAN.replace("at_most = 2.0", "at_most = 0.0"))
+    assert main(["run", "people.toml", "--out", "release"]) == 1
+    assert "fails" in capsys.readouterr().out
+    assert not (folder / "release").exists()
+
+
+def test_json_for_programs(folder: Path, capsys) -> None:
+    assert main(["run", "people.toml", "--json"]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["ok"] is True
+    assert main(["run", "missing.toml", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["ok"] is False
+
+
+def test_copies_are_independent(folder: Path) -> None:
+    assert main(["run", "people.toml", "--out", "release", "--copies", "2"]) == 0
+    one, two = (folder / f"release/copy-{k}/public/data.csv" for k in (1, 2))
+    assert one.read_bytes() != two.read_bytes()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion(shell: str, capsys) -> None:
+    assert main(["completion", shell]) == 0
+    assert "rate" not in capsys.readouterr().err
+
+
+def test_a_defect_shows_no_traceback_and_no_data(
+    folder: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sfumato.plan import Plan
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("value 12345 of INCOME")
+
+    monkeypatch.setattr(Plan, "run", broken)
+    monkeypatch.delenv("SFUMATO_DEBUG", raising=False)
+    assert main(["run", "people.toml"]) == 2
+    shown = capsys.readouterr()
+    assert "12345" not in shown.err + shown.out
+    assert "Traceback" not in shown.err
+    assert "RuntimeError" in shown.err
+
+
+def test_the_installed_script(folder: Path) -> None:
+    script = Path(sys.executable).parent / "sfumato"
+    env = {k: v for k, v in os.environ.items() if k != "SFUMATO_DEBUG"}
+    done = subprocess.run(
+        [script, "check", "nowhere.toml"], capture_output=True, text=True, env=env, check=False
+    )
+    assert done.returncode == 2
+    assert "can't be read" in done.stderr
