@@ -1,0 +1,464 @@
+"""Global recoding: coarser classes for a column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from sfumato.draws import Draws
+from sfumato.errors import MaskError, Problem, SchemaError, SfumatoError
+from sfumato.guarantees import Guarantee
+from sfumato.hierarchy import Hierarchy
+from sfumato.masks.base import Notes, RowsMask
+from sfumato.microdata import Microdata
+from sfumato.parameters import parameter
+from sfumato.recoding import GlobalRecode, by_mapping, is_code, key_text, number_text, read_grc
+from sfumato.schema import Code, Range, Schema, Variable
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recode(RowsMask):
+    """Replace the values of a column by coarser classes.
+
+    The classes come from one of
+
+    - ``width``: classes of equal width, origin + k·width up to the next; whole numbers get labels such
+      as "20-29", other numbers "[20, 30)". Values under ``lowest`` and from ``highest`` upwards make
+      one open class each ("<20", "90+"). ``labels="low"`` writes each class's lower end instead and
+      keeps the column's type.
+    - ``mapping``: a table of code → class. On numbers, ranges work too: "21-30", "-20" (up to 20),
+      "61-" (61 and above), "1,2". Or the path of a mu-ARGUS ``.grc`` file, whose missing codes and
+      code list are taken over.
+    - ``hierarchy`` (a file, see :mod:`sfumato.hierarchy`; by default the one that the schema names) and
+      ``level``, 0 being the original codes.
+
+    A value outside the classes is an error that names it, unless ``other`` gives a class for the rest
+    or ``keep_others`` leaves them as they are. Missing values stay missing. The schema of the masked
+    file has the new classes: their order, their labels, no top and bottom codes.
+
+    Reference: Hundepool, A. et al. (2012). Statistical Disclosure Control, section 3.6.2. Wiley.
+
+    >>> import polars as pl, sfumato as sf
+    >>> data = sf.Microdata(pl.DataFrame({"AGE": [17, 24, 61, None]}))
+    >>> sf.Recode(column="AGE", width=10, lowest=20, highest=60).mask(data).frame["AGE"].to_list()
+    ['<20', '20-29', '60+', None]
+    >>> sf.Recode(column="AGE", mapping={"-20": "young", "21-": "old"}).mask(data).frame["AGE"].to_list()
+    ['young', 'old', 'old', None]
+    """
+
+    name: ClassVar[str] = "recode"
+    reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
+    keeps_types: ClassVar[bool] = False
+
+    column: str = parameter(doc="The column to recode.", columns=True)
+    width: float | None = parameter(None, doc="The width of classes of equal width.", above=0)
+    origin: float = parameter(0, doc="Where the first class of equal width starts.")
+    lowest: float | None = parameter(None, doc="Values under it make one open class.")
+    highest: float | None = parameter(None, doc="Values from it upwards make one open class.")
+    labels: Literal["range", "low"] = parameter(
+        "range", doc="What names a class of equal width: its range, or its lower end as a number."
+    )
+    mapping: Mapping[str, Any] | str | None = parameter(
+        None, doc="A table of code or range → class, or the path of a mu-ARGUS .grc file."
+    )
+    hierarchy: str | None = parameter(None, doc="The path of a hierarchy file (by default the schema's).")
+    level: int | None = parameter(None, doc="The level of the hierarchy; 0 is the original.", at_least=0)
+    other: str | int | None = parameter(None, doc="The class of every value that is in no class.")
+    keep_others: bool = parameter(False, doc="Whether values that are in no class stay as they are.")
+
+    def __post_init__(self) -> None:
+        # A number as a key is the number itself; in text, a leading minus would read as an open range.
+        if isinstance(self.mapping, Mapping):
+            plain = {key_text(code): name for code, name in self.mapping.items()}
+            object.__setattr__(self, "mapping", plain)
+        super().__post_init__()
+
+    def _check(self) -> Sequence[tuple[str, str | None]]:
+        out: list[tuple[str, str | None]] = []
+        by_level = self.hierarchy is not None or self.level is not None
+        ways = [self.width is not None, self.mapping is not None, by_level]
+        if sum(ways) != 1:
+            out.append(("needs one of `width`, `mapping` and `hierarchy` with `level`", None))
+        if self.hierarchy is not None and self.level is None:
+            out.append(("`hierarchy` needs a `level`", "level = 1 is the first coarser one"))
+        if isinstance(self.mapping, Mapping):
+            if not self.mapping:
+                out.append(("`mapping` is empty", None))
+            out += [
+                (f"a class must be text or a whole number, not {name!r}", None)
+                for name in self.mapping.values()
+                if isinstance(name, bool) or not isinstance(name, (str, int))
+            ]
+        if self.width is None and (self.lowest is not None or self.highest is not None):
+            out.append(("`lowest` and `highest` go with `width`", 'in a mapping, write "-20" or "61-"'))
+        if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
+            out.append((f"`lowest` ({self.lowest:g}) must be below `highest` ({self.highest:g})", None))
+        if self.other is not None and self.keep_others:
+            out.append(("`other` and `keep_others` exclude each other", "give one of them"))
+        return out
+
+    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
+        out = self.check_columns(types)
+        if out:
+            return out
+        dtype = types[self.column]
+        if self.width is not None and not dtype.is_numeric():
+            out.append(
+                Problem(
+                    0,
+                    f"`width` needs numbers, but {self.column} holds {dtype}",
+                    "use `mapping` or `hierarchy`",
+                )
+            )
+        if self.level is not None and self.hierarchy is None and schema[self.column].hierarchy is None:
+            out.append(
+                Problem(
+                    0, f"the schema names no hierarchy for {self.column}", "give `hierarchy`, the path of one"
+                )
+            )
+            return out
+        try:
+            self._classes(schema[self.column])
+        except SfumatoError as problem:
+            out.append(Problem(0, problem.message, problem.hint))
+        for total, parts in schema.sums.items():
+            if self.column in (total, *parts):
+                out.append(
+                    Problem(0, f"recoding {self.column} ends the sum rule of {total}", None, "warning")
+                )
+        return out
+
+    def changes(self, data: Microdata) -> Sequence[str]:
+        return (self.column,)
+
+    def keeps(self, data: Microdata) -> Sequence[Guarantee]:
+        return [Coarser(self.column)]
+
+    # -- the core: distinct values → classes ------------------------------------------------------
+
+    def class_of(
+        self, values: pl.Series, variable: Variable | None = None, *, show: bool = True
+    ) -> pl.Series:
+        """The class of each value: the recode itself, on a column or on its distinct values alone.
+
+        Nulls and the variable's missing codes stay what they are (as text where classes are text; NaN
+        becomes null there). ``show=False`` keeps values out of error messages.
+        """
+        variable = variable or Variable()
+        missing = _missing(values, variable)
+        there = values.filter(~missing)
+        classes, dtype = self._classify(there, variable, show=show)
+        self._no_clash(classes, variable)
+        kept = _as_type(values, dtype)
+        index = pl.Series(np.flatnonzero(~missing.to_numpy()), dtype=pl.UInt32)
+        out = kept.clone()
+        return out.scatter(index, classes.cast(dtype)) if len(index) else out
+
+    def _classes(self, variable: Variable) -> Hierarchy | GlobalRecode | None:
+        """What the files say (None for a width), read and checked."""
+        if self.width is not None:
+            return None
+        if isinstance(self.mapping, str):
+            return read_grc(self.mapping)
+        if self.mapping is not None:
+            return GlobalRecode(self.mapping)
+        path = self.hierarchy or variable.hierarchy
+        if path is None:
+            raise SchemaError(f"the schema names no hierarchy for {self.column}")
+        hierarchy = Hierarchy.read(path)
+        if self.level is not None and self.level > hierarchy.height:
+            raise SchemaError(
+                f"{path} has no level {self.level}", hint=f"its levels are 0 (original) to {hierarchy.height}"
+            )
+        return hierarchy
+
+    def _classify(
+        self, values: pl.Series, variable: Variable, *, show: bool
+    ) -> tuple[pl.Series, pl.DataType]:
+        source = self._classes(variable)
+        if source is None:
+            found, dtype = self._by_width(values)
+        elif isinstance(source, Hierarchy):
+            if self.level == 0:
+                return values, values.dtype
+            found, dtype = source.class_of(values, self.level or 0), pl.String()
+        else:
+            found, dtype = by_mapping(values, source.mapping, self.other)
+        lost = found.is_null()
+        if lost.any():
+            if self.other is not None:
+                text = pl.Series([self.other]).cast(dtype)
+                found = found.fill_null(text[0])
+            elif self.keep_others:
+                found = found.zip_with(~lost, _as_type(values, dtype))
+            else:
+                raise self._uncovered(values.filter(lost), show=show)
+        return found, dtype
+
+    def _by_width(self, values: pl.Series) -> tuple[pl.Series, pl.DataType]:
+        assert self.width is not None
+        whole = values.dtype.is_integer() and all(float(x).is_integer() for x in (self.width, self.origin))
+        x = values.cast(pl.Float64).to_numpy()
+        with np.errstate(invalid="ignore"):
+            low = self.origin + np.floor((x - self.origin) / self.width) * self.width
+        # A class that an open one cuts starts or ends at the cut.
+        bottom = -math.inf if self.lowest is None else self.lowest
+        top = math.inf if self.highest is None else self.highest
+        start, end = np.maximum(low, bottom), np.minimum(low + self.width, top)
+        under, over = x < bottom, (x >= top) & (self.highest is not None)
+        if self.labels == "low":
+            lows = np.where(under, -math.inf, np.where(over, top, start))
+            if under.any():
+                raise MaskError(
+                    f"recode: values of {self.column} under `lowest` have no lower end",
+                    hint='use labels="range", or leave `lowest` out',
+                )
+            out = pl.Series(lows, nan_to_null=True)
+            return (out.cast(pl.Int64).cast(values.dtype) if whole else out.cast(values.dtype)), values.dtype
+        key = np.where(under, -math.inf, np.where(over, math.inf, start))
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        names = pl.Series(
+            [
+                self._name(float(start[i]), float(end[i]), bool(under[i]), bool(over[i]), whole=whole)
+                if under[i] or over[i] or math.isfinite(start[i])
+                else None
+                for i in first
+            ],
+            dtype=pl.String,
+        )
+        return names.gather(pl.Series(place, dtype=pl.UInt32)).rename(values.name), pl.String()
+
+    def _name(self, start: float, end: float, under: bool, over: bool, *, whole: bool) -> str:
+        if under:
+            return f"<{number_text(self.lowest)}"
+        if over:
+            return f"{number_text(self.highest)}+"
+        if not whole or not (start.is_integer() and end.is_integer()):
+            return f"[{number_text(start)}, {number_text(end)})"
+        if end - 1 == start:
+            return number_text(start)
+        return (
+            f"{number_text(start)}-{number_text(end - 1)}"
+            if start >= 0
+            else f"{number_text(start)} to {number_text(end - 1)}"
+        )
+
+    def _uncovered(self, values: pl.Series, *, show: bool) -> MaskError:
+        distinct = values.unique().sort()
+        what = f"{len(distinct):,} values" if len(distinct) != 1 else "1 value"
+        named = ""
+        if show:
+            listed = ", ".join(str(v) for v in distinct.head(_SHOWN).to_list())
+            named = f": {listed}" + (" …" if len(distinct) > _SHOWN else "")
+        return MaskError(
+            f"recode: {what} of {self.column} are in no class{named}",
+            hint="add a class, or give `other` (one class for the rest) or keep_others = true",
+        )
+
+    def _no_clash(self, classes: pl.Series, variable: Variable) -> None:
+        for name in classes.unique().drop_nulls():
+            if variable.is_missing_code(name):
+                raise MaskError(
+                    f"recode: the class {name!r} of {self.column} is a missing code",
+                    hint="name the class otherwise",
+                )
+
+    # -- on a file --------------------------------------------------------------------------------
+
+    def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> tuple[pl.Series, pl.Series]:
+        distinct = data.column(self.column).unique(maintain_order=False).sort()
+        show = data.schema.role_of(self.column) != "sensitive"
+        classes = self.class_of(distinct, data.schema[self.column], show=show)
+        notes.figure("values_before", distinct.drop_nulls().len())
+        notes.figure("classes_after", classes.drop_nulls().n_unique())
+        return distinct, classes
+
+    def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
+        distinct, classes = state
+        return chunk.with_columns({self.column: _looked_up(chunk.column(self.column), distinct, classes)})
+
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        distinct, classes = self._fit(data, draws, notes)
+        new = _looked_up(data.column(self.column), distinct, classes)
+        masked = data.frame.with_columns(new.alias(self.column))
+        schema = _recoded_schema(data.schema, self.column, self._details(data, distinct, classes))
+        return Microdata(masked, schema)
+
+    def _details(self, data: Microdata, distinct: pl.Series, classes: pl.Series) -> dict[str, Any]:
+        variable = data.schema[self.column]
+        source = self._classes(variable)
+        if self.level == 0:
+            return {}
+        text = classes.dtype == pl.String
+        gone = _missing(distinct, variable)
+        missing: list[Code | Range] = list(variable.missing)
+        if text:
+            missing = list(dict.fromkeys(classes.filter(gone).drop_nulls().to_list()))
+            missing += [
+                str(m) for m in variable.missing if not isinstance(m, Range) and str(m) not in missing
+            ]
+        there = pl.DataFrame({"v": distinct, "c": classes}).filter(~gone)
+        order = tuple(there.unique("c", keep="first", maintain_order=True)["c"].drop_nulls().to_list())
+        labels: dict[Code, str] = {}
+        if isinstance(source, GlobalRecode):
+            code = (lambda c: c) if text else int
+            missing += [code(m) for m in source.missing if is_code(m, text) and code(m) not in missing]
+            labels = {code(c): name for c, name in source.labels.items() if is_code(c, text)}
+        ordered = data.dtype(self.column).is_numeric() and variable.kind != "categorical"
+        return {
+            "kind": "ordinal" if ordered else "categorical",
+            "order": order if ordered and text else (),
+            "missing": tuple(missing),
+            "labels": labels,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncate(RowsMask):
+    """Cut digits off the right end of every code.
+
+    12345 with ``digits=2`` becomes 123, in text and in whole numbers alike (towards zero); a
+    hierarchical code (region, occupation, industry) thus moves up its hierarchy. Missing values stay.
+    A text that has no more characters than are cut off is an error that names it.
+
+    Reference: Hundepool, A. et al. (2012). Statistical Disclosure Control, section 3.6.2. Wiley.
+
+    >>> import polars as pl, sfumato as sf
+    >>> data = sf.Microdata(pl.DataFrame({"ZIP": ["20233", "20740", None]}))
+    >>> sf.Truncate(column="ZIP", digits=2).mask(data).frame["ZIP"].to_list()
+    ['202', '207', None]
+    """
+
+    name: ClassVar[str] = "truncate"
+    reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
+
+    column: str = parameter(doc="The column to truncate.", columns=True)
+    digits: int = parameter(doc="How many digits or characters are cut off.", at_least=0, at_most=18)
+
+    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
+        out = self.check_columns(types)
+        dtype = types.get(self.column)
+        if dtype is not None and not (dtype.is_integer() or dtype in (pl.String, pl.Categorical)):
+            out.append(
+                Problem(
+                    0,
+                    f"{self.column} holds {dtype}, which has no digits to cut",
+                    "use `recode` with a `width`",
+                )
+            )
+        return out
+
+    def changes(self, data: Microdata) -> Sequence[str]:
+        return (self.column,)
+
+    def keeps(self, data: Microdata) -> Sequence[Guarantee]:
+        return [Coarser(self.column)]
+
+    def class_of(
+        self, values: pl.Series, variable: Variable | None = None, *, show: bool = True
+    ) -> pl.Series:
+        """The truncated code of each value; nulls and missing codes stay."""
+        variable = variable or Variable()
+        missing = _missing(values, variable)
+        if values.dtype.is_integer():
+            wide = values.cast(pl.Int64) if values.dtype != pl.UInt64 else values
+            sign = wide.sign()
+            cut: pl.Series = ((wide * sign) // 10**self.digits * sign).cast(values.dtype)
+        else:
+            names = values.cast(pl.String)
+            short = (
+                names.filter(~missing & (names.str.len_chars() <= self.digits)).drop_nulls().unique().sort()
+            )
+            if len(short) and self.digits:
+                named = f": {', '.join(short.head(_SHOWN))}" if show else ""
+                raise MaskError(
+                    f"truncate: {len(short):,} codes of {self.column} have no more than {self.digits} "
+                    f"characters{named}",
+                    hint="cut off fewer, or recode these first",
+                )
+            cut = names.str.head(-self.digits) if self.digits else names
+            cut = cut.cast(values.dtype)
+        for name in (
+            cut.filter(~missing).cast(pl.String if not values.dtype.is_integer() else values.dtype).unique()
+        ):
+            if name is not None and self.digits and variable.is_missing_code(name):
+                raise MaskError(f"truncate: {name!r}, a missing code of {self.column}, would be made")
+        return values.zip_with(missing, cut) if missing.any() else cut.rename(values.name)
+
+    def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> tuple[pl.Series, pl.Series]:
+        distinct = data.column(self.column).unique()
+        show = data.schema.role_of(self.column) != "sensitive"
+        cut = self.class_of(distinct, data.schema[self.column], show=show)
+        notes.figure("values_before", distinct.drop_nulls().len())
+        notes.figure("classes_after", cut.drop_nulls().n_unique())
+        return distinct, cut
+
+    def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
+        return chunk.with_columns({self.column: _looked_up(chunk.column(self.column), *state)})
+
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        masked = super()._apply(data, draws, notes)
+        if not self.digits:
+            return masked
+        return masked.with_schema(_recoded_schema(data.schema, self.column, {"labels": {}, "order": ()}))
+
+
+@dataclass(frozen=True)
+class Coarser(Guarantee):
+    """Records that agreed on the column still agree, and missing values are still missing."""
+
+    column: str
+
+    def describe(self) -> str:
+        return f"equal values of {self.column} stay equal, and missing ones stay missing"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        pairs = pl.DataFrame({"before": before.column(self.column), "after": after.column(self.column)})
+        split = pairs.unique().group_by("before").len("n").filter(pl.col("n") > 1).height
+        if split:
+            return f"{split:,} values of {self.column} were split over several classes"
+        lost = int((before.missing(self.column) & ~after.missing(self.column)).sum())
+        return f"{lost:,} missing values of {self.column} became something else" if lost else None
+
+
+def _missing(values: pl.Series, variable: Variable) -> pl.Series:
+    """Which values are null, NaN or missing codes."""
+    lone = Microdata(pl.DataFrame({"v": values}), Schema(variables={"v": Variable(missing=variable.missing)}))
+    return pl.Series(lone.missing("v"))
+
+
+def _as_type(values: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """The values themselves in the type of the classes; NaN has no text and becomes null."""
+    if values.dtype == dtype:
+        return values
+    if values.dtype.is_float() and dtype == pl.String:
+        values = values.fill_nan(None)
+        whole = (values.drop_nulls() == values.drop_nulls().round(0)).all()
+        return values.cast(pl.Int64, strict=False).cast(dtype) if whole else values.cast(dtype)
+    return values.cast(dtype)
+
+
+def _looked_up(values: pl.Series, distinct: pl.Series, classes: pl.Series) -> pl.Series:
+    """The classes of a whole column, from those of its distinct values."""
+    if not len(distinct):
+        return values.cast(classes.dtype)
+    found: pl.Series = values.replace_strict(distinct, classes, return_dtype=classes.dtype)
+    return found
+
+
+def _recoded_schema(schema: Schema, column: str, details: Mapping[str, Any]) -> Schema:
+    """The schema after a column's codes have changed: what was said of the old codes is dropped."""
+    if not details:
+        return schema
+    stale = {"top": None, "bottom": None, "unit": None, "sum_of": (), "hierarchy": None}
+    variables = {
+        name: replace(v, sum_of=()) if column in v.sum_of else v for name, v in schema.variables.items()
+    }
+    return replace(schema, variables=variables).with_variable(column, **{**stale, **details})
