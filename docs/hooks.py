@@ -35,7 +35,12 @@ def index(kind: str, there: dict[str, type]) -> str:
 def page(cls: Any, word: str) -> str:
     """One class: its docstring, its parameters, its plan form."""
     text, example = split_example(inspect.cleandoc(cls.__doc__ or ""))
-    lines = [f"# {cls.__name__}", "", f'In a plan: `{word} = "{cls.name}"`. In Python: `sf.{cls.__name__}`.', ""]
+    lines = [
+        f"# {cls.__name__}",
+        "",
+        f'In a plan: `{word} = "{cls.name}"`. In Python: `sf.{cls.__name__}`.',
+        "",
+    ]
     if word == "mask":
         lines += [f"Locality: {cls.locality.value}.", ""]
     else:
@@ -46,7 +51,9 @@ def page(cls: Any, word: str) -> str:
         lines += ["```pycon", example, "```", ""]
     lines += ["## Parameters", "", "| name | type | default | what it is |", "|---|---|---|---|"]
     for name, f in cls.parameters().items():
-        lines.append(f"| `{name}` | {type_words(cls.parameter_types()[name])} | {default_of(f)} | {about(f)} |")
+        lines.append(
+            f"| `{name}` | {type_words(cls.parameter_types()[name])} | {default_of(f)} | {about(f)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
