@@ -65,7 +65,10 @@ def read(
     file = files.existing(path)
     found = format_of(file, format)
     frame, own = found.read(file, schema, lazy, found.checked(options))
-    return Microdata(frame, merged(own, schema))
+    data = Microdata(frame, merged(own, schema))
+    if not len(data):
+        raise InputError(f"{file} has columns but no records", hint="was it written completely?")
+    return data
 
 
 def merged(own: Schema, given: Schema | None) -> Schema:

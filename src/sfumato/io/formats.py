@@ -46,12 +46,13 @@ def _read_arrow(
     return read_arrow(file, lazy=lazy, **options), Schema()
 
 
-def _read_stat(
-    file: Path, schema: Schema | None, lazy: bool, options: dict[str, Any]
-) -> tuple[Frame, Schema]:
-    from sfumato.io.stat import read_stat
+def _stat_reader(format: str) -> Reader:
+    def read(file: Path, schema: Schema | None, lazy: bool, options: dict[str, Any]) -> tuple[Frame, Schema]:
+        from sfumato.io.stat import read_stat
 
-    return read_stat(file, **options)
+        return read_stat(file, format, **options)
+
+    return read
 
 
 def _read_fixed_width(
@@ -86,15 +87,22 @@ def _write_arrow(data: Microdata, path: Path, overwrite: bool, options: dict[str
         write_arrow(data.frame, part, **options)
 
 
-def _write_stat(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
-    from sfumato.io.stat_write import write_stat
+def _write_sav(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
+    from sfumato.io.stat_write import write_sav
 
     with replacing(path, overwrite=overwrite) as part:
-        write_stat(data, part, path, **options)
+        write_sav(data, part, path, compress=path.suffix.casefold() == ".zsav", **options)
+
+
+def _write_dta(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
+    from sfumato.io.stat_write import write_dta
+
+    with replacing(path, overwrite=overwrite) as part:
+        write_dta(data, part, path, **options)
 
 
 def _write_fixed_width(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
-    from sfumato.io.fixed_width import write_fixed_width
+    from sfumato.io.fixed_width_write import write_fixed_width
 
     write_fixed_width(data, path, overwrite=overwrite, **options)
 
@@ -144,11 +152,11 @@ _ALL: Final = (
         "arrow", (".arrow", ".feather", ".ipc"), _read_arrow, _COLUMNS,
         _write_arrow, ("compression",), lazy=True,
     ),
-    Format("sav", (".sav", ".zsav"), _read_stat, _STAT, _write_stat, ("file_label",)),
-    Format("por", (".por",), _read_stat, ("columns",)),
-    Format("dta", (".dta",), _read_stat, _STAT, _write_stat, ("file_label", "version")),
-    Format("sas7bdat", (".sas7bdat",), _read_stat, (*_STAT, "catalog")),
-    Format("xpt", (".xpt", ".xport"), _read_stat, _STAT),
+    Format("sav", (".sav", ".zsav"), _stat_reader("sav"), _STAT, _write_sav, ("file_label",)),
+    Format("por", (".por",), _stat_reader("por"), ("columns",)),
+    Format("dta", (".dta",), _stat_reader("dta"), _STAT, _write_dta, ("file_label", "version")),
+    Format("sas7bdat", (".sas7bdat",), _stat_reader("sas7bdat"), (*_STAT, "catalog")),
+    Format("xpt", (".xpt", ".xport"), _stat_reader("xpt"), _STAT),
     Format(
         "fixed_width", (".asc", ".saf"), _read_fixed_width, ("metadata", "encoding", "columns"),
         _write_fixed_width, ("separator", "encoding"),
