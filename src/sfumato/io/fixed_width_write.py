@@ -66,9 +66,8 @@ def _text(series: pl.Series, data: Microdata, path: Path) -> pl.Series:
     if series.dtype == pl.Datetime:
         return series.dt.to_string("iso:strict").fill_null("").rename(series.name)
     text = series.cast(pl.String)
-    if series.dtype == pl.String:
-        if text.str.contains("[\r\n]").any():
-            raise InputError(f"{path}: {series.name} has line breaks, which fixed width has no place for")
+    if series.dtype == pl.String and text.str.contains("[\r\n]").any():
+        raise InputError(f"{path}: {series.name} has line breaks, which fixed width has no place for")
     return text.fill_null("")
 
 
