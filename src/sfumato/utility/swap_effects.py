@@ -1,0 +1,155 @@
+"""What a swap of geography or values did: counts by area, class means, records, risky classes left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from sfumato.draws import Draws
+from sfumato.errors import MeasureError
+from sfumato.microdata import BoolArray, Microdata, as_microdata
+from sfumato.parameters import parameter
+from sfumato.utility._paired import same_length
+from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.utility.bias import PercentageBias
+from sfumato.utility.dissimilarity import Dissimilarity
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapEffects(UtilityMeasure):
+    """The effects of a swap, before and after, in one table.
+
+    For each level of the geography the index of dissimilarity D of ``table`` (mean over areas,
+    largest); for each class level the PERCENTAGE BIAS of every column of ``of``; the records
+    changed; the key combinations that fewer than ``tolerance`` records share, before and after, and
+    how many of those before have no changed record (the tolerance failures left). ``value`` is the
+    largest PERCENTAGE BIAS at the finest class level, 0 where no numeric column is named.
+
+    Reference: Moore (1996), SRD RR96/06, sections III and XI.
+
+    >>> import sfumato as sf
+    >>> deck = sf.decks.housing()
+    >>> masked = sf.ConfidentialityEdit2000(tolerance=2).mask(deck, seed=1)
+    >>> found = sf.SwapEffects(of=["INCOME"], tolerance=2).measure(deck, masked)
+    >>> found.records_changed, found.tolerance_failures_before, found.tolerance_failures_left
+    (582, 473, 0)
+    """
+
+    name: ClassVar[str] = "swap_effects"
+    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    reference: ClassVar[str] = "Moore (1996), SRD RR96/06, sections III and XI"
+
+    of: tuple[str, ...] = parameter(
+        (),
+        doc="Numeric columns whose class means are compared; by default the sensitive ones.",
+        columns="sensitive",
+    )
+    keys: tuple[str, ...] = parameter(
+        (), doc="The keys that make the finest classes; by default the schema's.", columns="keys"
+    )
+    geography: tuple[str, ...] = parameter(
+        (), doc="The geographic levels, coarse to fine; by default the schema's.", columns="geography"
+    )
+    table: tuple[str, ...] = parameter(
+        (), doc="The columns of the table of D; by default the keys that aren't geography.", columns=True
+    )
+    levels: tuple[tuple[str, ...], ...] = parameter(
+        (), doc="Sets of keys, each a class level; by default as in Moore's Table 7.", columns=True
+    )
+    tolerance: int = parameter(3, doc="Combinations of fewer records than this are risky.", at_least=1)
+
+    def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
+        from sfumato.masks._key_order import default_levels
+
+        same_length(original, masked)
+        schema = original.schema
+        keys, areas = self.keys or schema.keys, self.geography or schema.geography
+        if not keys:
+            raise MeasureError("no keys were given", hint="name them with `keys`, or give the schema keys")
+        of = self.of or tuple(c for c in schema.sensitive if original.is_numeric(c))
+        table = self.table or tuple(k for k in keys if k not in areas) or keys
+        rows: list[dict[str, Any]] = []
+        by_area = None
+        if areas:
+            found = Dissimilarity(table=table, areas=areas).measure(original, masked)
+            by_area = found.by_area
+            for row in found.by_level.to_dicts():
+                rows.append(_row("D, mean over areas", row["level"], after=row["mean"]))
+                rows.append(_row("D, largest", row["level"], after=row["maximum"]))
+        levels = self.levels or tuple(default_levels(keys, areas))
+        worst = 0.0
+        for column in of:
+            bias = PercentageBias(of=column, classes=levels).measure(original, masked)
+            worst = max(worst, bias.value)
+            assert bias.breakdown is not None
+            rows += [
+                _row(f"PERCENTAGE BIAS of {column}", row["keys"], after=row["percentage_bias"])
+                for row in bias.breakdown.to_dicts()
+            ]
+        changed = _changed(original, masked)
+        before, below = _risky(original, keys, self.tolerance)
+        after, _ = _risky(masked, keys, self.tolerance)
+        codes, _ = original.codes(keys)
+        touched = np.zeros(int(codes.max(initial=0)) + 1, np.bool_)
+        touched[codes[changed]] = True
+        left = int((below & ~touched).sum())
+        rows.append(_row("records changed", "file", after=int(changed.sum())))
+        named = " × ".join(keys)
+        rows.append(_row(f"combinations of fewer than {self.tolerance}", named, before=before, after=after))
+        rows.append(_row("of them without a changed record", named, before=before, after=left))
+        return Result(
+            value=worst,
+            unit="percent of the mean",
+            breakdown=pl.DataFrame(rows, schema=_SCHEMA),
+            figures={
+                "records_changed": int(changed.sum()),
+                "tolerance_failures_before": before,
+                "tolerance_failures_after": after,
+                "tolerance_failures_left": left,
+                **({"d_by_area": by_area} if by_area is not None else {}),
+            },
+            notes=("combinations of few records after the swap are partly false ones, which is the point",)
+            if after
+            else (),
+        )
+
+
+_SCHEMA = {"effect": pl.String, "level": pl.String, "before": pl.Float64, "after": pl.Float64}
+
+
+def effects(original: Any, masked: Any, **parameters: Any) -> pl.DataFrame:
+    """The table of :class:`SwapEffects` (its parameters by name): effect, level, before, after."""
+    found = SwapEffects(**parameters).measure(as_microdata(original), as_microdata(masked))
+    assert found.breakdown is not None
+    return found.breakdown
+
+
+def _row(effect: str, level: str, *, before: float = 0.0, after: float) -> dict[str, Any]:
+    return {"effect": effect, "level": level, "before": float(before), "after": float(after)}
+
+
+def _changed(original: Microdata, masked: Microdata) -> BoolArray:
+    """Which records differ in any column that both files have."""
+    from sfumato.guarantees import same_memory
+
+    out = np.zeros(len(original), np.bool_)
+    for column in original.columns:
+        if column not in masked.columns:
+            continue
+        one, two = original.column(column), masked.column(column)
+        if same_memory(one, two):
+            continue
+        if one.dtype != two.dtype:
+            one, two = one.cast(pl.String), two.cast(pl.String)
+        out |= one.ne_missing(two).to_numpy()
+    return out
+
+
+def _risky(data: Microdata, keys: Sequence[str], tolerance: int) -> tuple[int, BoolArray]:
+    codes, k = data.codes(keys)
+    below = np.bincount(codes, minlength=k) < tolerance
+    return int(below.sum()), below
