@@ -240,3 +240,17 @@ def count_beyond(values, places, starts, windows, after):  # type: ignore[no-unt
                     far += 1
             low = high + 1
     return far
+
+
+@nb.njit(nogil=True, cache=True)
+def sampled_ranks(places, rows, step, out):  # type: ignore[no-untyped-def]
+    """The rank of every ``step``-th record of the file, −1 where its value may not move.
+
+    ``rows`` are the records of the places; empty where all records may move.
+    """
+    for j in range(out.size):
+        out[j] = -1
+    for j in range(places.size):
+        record = rows[places[j]] if rows.size else np.int64(places[j])
+        if record % step == 0:
+            out[record // step] = j

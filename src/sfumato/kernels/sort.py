@@ -42,6 +42,7 @@ def sorted_with_places(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.
     lossless = width - idle <= room
     cut = np.uint64(idle if lossless else width - room)
     bits = np.uint64(64 - room)
+    low = np.uint64(low)  # a kernel's uint64 arrives as an int, which may not fit an int64 again
     packed = np.empty(n, dtype=np.uint64)
     places = np.empty(n, dtype=place_type)
     _pack(raw, floating, low, cut, bits, packed)

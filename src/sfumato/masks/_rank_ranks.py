@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.draws import Draws
-from sfumato.microdata import BoolArray, IntArray
+from sfumato.microdata import IntArray
 
 AnyArray = npt.NDArray[Any]
 
@@ -61,12 +61,5 @@ def window_ranks(percent: float, sizes: IntArray) -> IntArray:
     if percent <= 0:
         return np.zeros(len(sizes), dtype=np.int64)
     # A hair is added so that 0.07 · 100 is 7 and not 6.999….
-    return np.maximum(1, np.floor(sizes * (percent / 100) + 1e-9)).astype(np.int64)
-
-
-def compressed(flags: BoolArray, *arrays: AnyArray) -> tuple[IntArray | None, list[AnyArray]]:
-    """The rows that are flagged (None for all of them), and the arrays at those rows."""
-    if flags.all():
-        return None, list(arrays)
-    rows = np.flatnonzero(flags)
-    return rows, [a[rows] for a in arrays]
+    ranks: IntArray = np.maximum(1, np.floor(sizes * (percent / 100) + 1e-9)).astype(np.int64)
+    return ranks

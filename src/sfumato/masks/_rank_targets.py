@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from sfumato.masks._rank_ranks import Ranked
+from sfumato.masks._rank_ranks import Ranked, window_ranks
 from sfumato.microdata import FloatArray, IntArray
+
+Partner = Literal["uniform", "geometric"]
+Kind = Literal["window_percent", "correlation", "mean_change"]
+KINDS: tuple[Kind, ...] = ("window_percent", "correlation", "mean_change")
+
+_LN2 = math.log(2.0)
+MEAN_POOL = 1.0 / (2.0 * _LN2)
+"""Mean share of a window that is still unswapped when its turn comes: 0.72135 (Table B.4: 0.72)."""
+MEAN_SHIFT = 2.0 - 1.0 / _LN2
+"""E u, u = displacement / window: 0.55730."""
+MEAN_SQUARE_SHIFT = 2.0 - 4.0 / _LN2 + 2.0 / _LN2**2
+"""E u²: 0.39196 (the paper's 7/18 = 0.38889)."""
+# The geometric law has density 2 ln 2 · e^−v · 2^(−e^−v) of v = displacement / scale; its mean square:
+_GEOMETRIC_SQUARE = 2 * _LN2 * sum((-_LN2) ** m / math.factorial(m) * 2 / (m + 1) ** 3 for m in range(20))
+SCALE_PER_WINDOW = math.sqrt(MEAN_SQUARE_SHIFT / _GEOMETRIC_SQUARE)
+"""The geometric scale whose mean square displacement is that of a uniform window of one rank."""
+
+_COARSE_BINS = 16_384  # ranks that a first search looks at
+_COARSE_ABOVE = 65_536  # more values than this are searched coarsely first
+_DENSE_ABOVE = 1_024  # the same for the geometric law, whose prediction costs bins × reach
+_COARSE_STEPS, _FINE_STEPS = 500_000, 8_000_000  # of such a prediction
 
 
 @dataclass(frozen=True)
 class Target:
     """What was asked of one column: a window P in percent, R0 or K0."""
 
-    kind: Literal["window_percent", "correlation", "mean_change"]
+    kind: Kind
     value: float
 
     @property
@@ -23,12 +46,12 @@ class Target:
         """What the column itself must reach: R(a,a′) = √R0 (Corollary 2), or K0."""
         if self.kind == "window_percent":
             return None
-        return float(np.sqrt(self.value)) if self.kind == "correlation" else self.value
+        return math.sqrt(self.value) if self.kind == "correlation" else self.value
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The moments of the values that may move."""
+    """What the targets need to know of the values that may move."""
 
     n: int
     mean: float
@@ -39,27 +62,38 @@ class Spread:
 
     @classmethod
     def of(cls, ranked: Ranked) -> Spread:
-        n = len(ranked)
-        if not n:
+        from sfumato.kernels.rank_law import moments
+
+        if not len(ranked):
             return cls(0, 0.0, 0.0, 0.0, 0.0, 0)
-        mean, variance = float(ranked.values.mean()), float(ranked.values.var())
-        ends = (
-            ranked.values[ranked.starts[:-1][ranked.sizes > 0]],
-            ranked.values[ranked.starts[1:][ranked.sizes > 0] - 1],
-        )
-        return cls(n, mean, variance, float(ends[0].min()), float(ends[1].max()), 0)
+        used = np.flatnonzero(ranked.sizes)
+        low = ranked.values[ranked.starts[used]].min()
+        high = ranked.values[ranked.starts[used + 1] - 1].max()
+        mean, variance, positive = moments(ranked.values)
+        if low == high:  # a mean that isn't quite the constant would leave a trace of variance
+            mean, variance = float(low), 0.0
+        return cls(len(ranked), float(mean), float(variance), float(low), float(high), int(positive))
+
+    def correlation(self, squares: float) -> float:
+        """R(a,a′) = 1 − Σ(a′−a)² / (2 n Var(a)): exact, since a′ is a permutation of a."""
+        return 1.0 - squares / (2.0 * self.n * self.variance) if self.variance > 0 else math.nan
+
+    def mean_change(self, relative: float) -> float:
+        """K = mean of |a′−a|/a over positive a."""
+        return relative / self.positive if self.positive else math.nan
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A window and what it should do."""
+    """A window (or scale) for each stratum, and what it should do to the column."""
 
     percent: float
     windows: IntArray | FloatArray
-    spread: Spread
-    predicted_correlation: float = float("nan")
-    predicted_mean_change: float = float("nan")
-    warning: str | None = None
+    correlation: float
+    mean_change: float
+    within_reach: bool = True
+    reach: tuple[float, float] | None = None
+    """What the narrowest and the widest window would give, where the goal is beyond one of them."""
 
 
 def theorem_percent(target: Target, spread: Spread, top: float | None, bottom: float | None) -> float:
@@ -72,7 +106,243 @@ def theorem_percent(target: Target, spread: Spread, top: float | None, bottom: f
     if width <= 0:
         return 0.0
     if target.kind == "correlation":
-        share = np.sqrt(2.0 * spread.variance * (1.0 - target.value)) / width
+        share = math.sqrt(2.0 * spread.variance * (1.0 - target.value)) / width
     else:
-        share = np.sqrt(8.0 / 3.0) * target.value * spread.mean / width
-    return float(min(100.0, 100.0 * share))
+        share = math.sqrt(8.0 / 3.0) * target.value * spread.mean / width
+    return min(100.0, 100.0 * share)
+
+
+@dataclass(frozen=True)
+class Law:
+    """The predicted effect of windows on one ranked column."""
+
+    ranked: Ranked
+    spread: Spread
+    partner: Partner
+    _kept: dict[int, Bins] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a coarse look comes first. (Uniform windows within strata need none of it: their
+        prediction is one pass, and small strata would make poor bins.)"""
+        if self.partner == "geometric":
+            return len(self.ranked) > _DENSE_ABOVE
+        return len(self.ranked) > _COARSE_ABOVE and len(self.ranked.starts) == 2
+
+    def windows(self, percent: float) -> IntArray | FloatArray:
+        """Ranks (uniform) or scales (geometric) of each stratum for a window of ``percent``."""
+        ranks = window_ranks(percent, self.ranked.sizes)
+        if self.partner == "uniform":
+            return ranks
+        exact = np.maximum(1.0, self.ranked.sizes * (percent / 100)) if percent > 0 else 0.0 * ranks
+        return np.asarray(exact * SCALE_PER_WINDOW, dtype=np.float64)
+
+    def effect(self, percent: float, *, relative: bool, coarse: bool = False) -> float:
+        """The expected R(a,a′), or K if ``relative``, of a window of ``percent``."""
+        total = self._total(percent, relative, coarse)
+        return self.spread.mean_change(total) if relative else self.spread.correlation(total)
+
+    def _total(self, percent: float, relative: bool, coarse: bool) -> float:
+        from sfumato.kernels.rank_law import changes_uniform, squares_uniform
+
+        windows = self.windows(percent)
+        if self.partner == "geometric":
+            return self._dense(windows, _COARSE_STEPS if coarse else _FINE_STEPS)[1][int(relative)]
+        values, starts, per_bin = self.ranked.values, self.ranked.starts, 1.0
+        centre = float(values[len(values) // 2])
+        if coarse:
+            bins = self._bins(_COARSE_BINS)
+            values, starts, per_bin = bins.averages[0] + centre, bins.starts, float(bins.sizes[0])
+            # Steps 1 … W have the mean (W+1)/2: kept, rather than W, when ranks become bins.
+            windows = np.maximum(1, np.rint((windows + 1) / per_bin - 1)).astype(np.int64)
+        if relative:
+            return float(changes_uniform(values, starts, windows)) * per_bin
+        return float(squares_uniform(values, starts, windows, centre)) * per_bin
+
+    def _bins(self, most: int) -> Bins:
+        """About ``most`` bins of ranks a stratum."""
+        from sfumato.kernels.rank_law import bin_ranks
+
+        if most in self._kept:
+            return self._kept[most]
+        sizes = np.maximum(1, -(-self.ranked.sizes // most))
+        starts = np.concatenate([[0], np.cumsum(-(-self.ranked.sizes // sizes))]).astype(np.int64)
+        averages = [np.empty(starts[-1]) for _ in range(4)]
+        centre = float(self.ranked.values[len(self.ranked) // 2])
+        bin_ranks(self.ranked.values, self.ranked.starts, starts, sizes, centre, *averages)
+        self._kept.clear()  # one set at a time: a search asks for the same one again and again
+        self._kept[most] = Bins(starts, sizes, averages, centre)
+        return self._kept[most]
+
+    def _dense(
+        self, windows: IntArray | FloatArray, steps: int
+    ) -> tuple[Bins, tuple[float, float], FloatArray, FloatArray]:
+        """Σ(a′−a)² and Σ|a′−a|/a expected, and the value and square that each bin expects."""
+        from sfumato.kernels.rank_law import predict_dense
+
+        geometric = self.partner == "geometric"
+        widest = float(windows.max(initial=1)) * (20 if geometric else 1)
+        n = int(self.ranked.sizes.max(initial=1))
+        bins = self._bins(max(256, int(math.sqrt(steps * n / max(widest, 1.0)))))
+        if geometric:  # ⌈Exp(L)⌉ has the mean L + ½ nearly: kept when ranks become bins
+            scales = np.where(windows > 0, np.maximum((windows + 0.5) / bins.sizes - 0.5, 0.05), 0.0)
+        else:
+            scales = np.where(windows > 0, np.maximum(1.0, np.rint((windows + 1) / bins.sizes - 1)), 0.0)
+        e1, e2 = np.empty(bins.starts[-1]), np.empty(bins.starts[-1])
+        centre, weights = bins.centre, bins.sizes.astype(np.float64)
+        m1, m2, mi, mp = bins.averages
+        totals = predict_dense(m1, m2, mi, mp, centre, bins.starts, scales, geometric, weights, e1, e2)
+        # The squares are about the centre c: E a′² = E(a′−c)² + 2c·E(a′−c) + c².
+        return bins, totals, e1 + centre, e2 + 2 * centre * e1 + centre**2
+
+    def expected(self, windows: IntArray | FloatArray, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The expected swapped value and its expected square at some ranks."""
+        bins, _, e1, e2 = self._dense(windows, _FINE_STEPS)
+        s = np.searchsorted(self.ranked.starts, ranks, side="right") - 1
+        into, n = ranks - self.ranked.starts[s], self.ranked.sizes[s]
+        size, count = bins.sizes[s], np.diff(bins.starts)[s]
+        from_top = count - 1 - (n - 1 - into) // size
+        at = bins.starts[s] + np.where(into < (count // 2) * size, into // size, from_top)
+        return e1[at], e2[at]
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Neighbouring ranks taken together: where each stratum's bins start, how many ranks a bin has,
+    four averages (value less the centre, its square, 1/a and share of positive values)."""
+
+    starts: IntArray
+    sizes: IntArray
+    averages: list[FloatArray]
+    centre: float
+
+
+def solve(
+    ranked: Ranked,
+    spread: Spread,
+    target: Target,
+    interval: str,
+    partner: Partner,
+    top: float | None = None,
+    bottom: float | None = None,
+) -> Solution:
+    """The window that a target asks for."""
+    law = Law(ranked, spread, partner)
+    if target.kind != "window_percent" and interval == "calibrated":
+        return _calibrate(law, target)
+    percent = target.value
+    if target.kind != "window_percent":
+        percent = theorem_percent(target, spread, top, bottom)
+    return _solution(law, percent)
+
+
+def _solution(law: Law, percent: float, **found: object) -> Solution:
+    effects = [math.nan, math.nan]
+    if law.spread.variance > 0:
+        coarse = law.is_large
+        effects = [law.effect(percent, relative=r, coarse=coarse) for r in (False, True)]
+    return Solution(percent, law.windows(percent), effects[0], effects[1], **found)  # type: ignore[arg-type]
+
+
+def _calibrate(law: Law, target: Target) -> Solution:
+    """The window whose expected effect is the goal: coarsely first, then on all values."""
+    goal = target.goal
+    assert goal is not None
+    relative = target.kind == "mean_change"
+    widest = int(law.ranked.sizes.max(initial=0))
+    if widest < 2 or law.spread.variance == 0 or (relative and not law.spread.positive):
+        return Solution(0.0, law.windows(0.0), math.nan, math.nan, within_reach=False)
+
+    def loss(ranks: float, coarse: bool) -> float:
+        effect = law.effect(100.0 * ranks / widest, relative=relative, coarse=coarse)
+        return effect if relative else 1.0 - effect
+
+    wanted = goal if relative else 1.0 - goal
+    power = 1.0 if relative else 2.0  # how the loss grows with the window, to begin with
+    whole, highest = law.partner == "uniform", widest - 1
+    guess = max(1.0, widest * min(1.0, _first_guess(law, target)))
+    if law.is_large:
+        guess, _ = search(lambda w: loss(w, True), wanted, highest, guess, power, 2e-3, whole)
+        wider = min(float(highest), 1.1 * guess + 1.0)
+        here, there = loss(guess, True), loss(wider, True)
+        if wider > guess and 0 < here < there:  # the slope that full passes start with
+            power = min(max(math.log(there / here) / math.log(wider / guess), 0.2), 4.0)
+    ranks, reached = search(lambda w: loss(w, False), wanted, highest, guess, power, 5e-4, whole)
+    final = loss(ranks, False)
+    percent = 100.0 * ranks / widest
+    other = law.effect(percent, relative=not relative, coarse=law.is_large)
+    reach = None
+    if not reached:
+        ends = sorted((loss(1, False), loss(highest, law.is_large)))
+        reach = (ends[0], ends[1]) if relative else (1.0 - ends[1], 1.0 - ends[0])
+    both = (other, final) if relative else (1.0 - final, other)
+    return Solution(percent, law.windows(percent), *both, within_reach=reached, reach=reach)
+
+
+def _first_guess(law: Law, target: Target) -> float:
+    """The share of ranks that evenly spread values would need."""
+    width = max(law.spread.high - law.spread.low, 1e-300)
+    if target.kind == "correlation":
+        loss = 1.0 - math.sqrt(target.value)
+        return math.sqrt(2.0 * law.spread.variance * loss / MEAN_SQUARE_SHIFT) / width
+    return abs(law.spread.mean) * target.value / (MEAN_SHIFT * width)
+
+
+def search(
+    loss: Callable[[float], float],
+    wanted: float,
+    highest: float,
+    guess: float,
+    power: float,
+    close: float,
+    whole: bool,
+) -> tuple[float, bool]:
+    """The w in 1 … highest whose increasing loss comes nearest to what is wanted, and whether the
+    wanted loss lies between those of the ends. ``close`` is relative.
+
+    Secant steps in log w against log loss (a power law, nearly), kept inside a bracket.
+    """
+    fit = round if whole else float
+    low = high = 0.0
+    seen: dict[float, float] = {}
+
+    def at(w: float) -> float:
+        if w not in seen:
+            seen[w] = loss(w)
+        return seen[w]
+
+    w = float(fit(min(max(guess, 1.0), highest)))
+    for step in range(60):
+        value = at(w)
+        if abs(value - wanted) <= close * wanted:
+            return w, True
+        if value < wanted:
+            low = w
+            if w >= highest:
+                return w, False
+        else:
+            high = w
+            if w <= 1:
+                return w, False
+        if low and high:
+            if (whole and high - low <= 1) or high / low < 1 + 1e-9:
+                break
+            a, b = max(at(low), 1e-300), max(at(high), 1e-300)
+            share = (
+                (math.log(max(wanted, 1e-300)) - math.log(a)) / (math.log(b) - math.log(a)) if b > a else 0.5
+            )
+            if step % 3 == 2:  # a bisection now and then, so that a bent curve can't stall the secant
+                share = 0.5
+            w = low * (high / low) ** min(max(share, 0.02), 0.98)
+        else:
+            # A power law from here, and a little beyond, so that the root is bracketed soon.
+            factor = (wanted / value) ** (1.0 / power) if value > 0 else 10.0
+            w *= min(max(factor * (1.01 if low else 0.99), 0.02), 50.0)
+        w = float(fit(w))
+        if low:
+            w = max(w, low + 1 if whole else low)
+        if high:
+            w = min(w, high - 1 if whole else high)
+        w = min(max(w, 1.0), float(highest))
+    best = min(seen, key=lambda x: abs(seen[x] - wanted))
+    return best, True

@@ -1,0 +1,433 @@
+"""A rank swap at work on one file: what may move, its ranks, the window, the swap, the report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import polars as pl
+
+from sfumato.draws import Draws
+from sfumato.errors import MaskError
+from sfumato.masks import _rank_order as order
+from sfumato.masks import _rank_sums as sums
+from sfumato.masks._rank_guarantees import Moves
+from sfumato.masks._rank_pairs import Sampled, pair_figures, sample
+from sfumato.masks._rank_ranks import AnyArray, Ranked, order_ties, rank
+from sfumato.masks._rank_targets import Law, Solution, Spread, Target, solve
+from sfumato.masks.base import Notes, in_threads
+from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
+
+if TYPE_CHECKING:
+    from sfumato.masks.rank_swap import RankSwap
+
+# How far from its goal a calibrated column may end before it is said: R, and K relative to K0.
+_NEAR_CORRELATION, _NEAR_CHANGE = 0.002, 0.02
+
+# What a mask found on a file: its guarantees ask again, and the window doesn't depend on chance.
+_SOLVED: WeakKeyDictionary[Microdata, dict[tuple[str, str], Solution]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """The outcome for one column (or block): records moved, and what to tell of it."""
+
+    column: str
+    ranked: Ranked
+    rows: IntArray | None
+    source: AnyArray
+    figures: dict[str, Any]
+    warnings: list[str]
+    sampled: Sampled | None
+
+
+class Work:
+    """One mask on one file."""
+
+    def __init__(self, mask: RankSwap, data: Microdata) -> None:
+        self.mask, self.data = mask, data
+        self.plan = mask.sum_plan(data)
+
+    @cached_property
+    def _fixed(self) -> dict[str, BoolArray]:
+        return sums.fixed_totals(self.data, self.plan.rules) if self.mask.sum_rule == "rebuild" else {}
+
+    @cached_property
+    def _codes(self) -> tuple[IntArray | None, int]:
+        return self.data.codes(self.mask.within) if self.mask.within else (None, 1)
+
+    @property
+    def _block(self) -> tuple[str, ...]:
+        return tuple(self.plan.swapped)
+
+    # -- what moves -------------------------------------------------------------------------------
+
+    def may_move(self, column: str) -> BoolArray:
+        """Which values of a column (of its whole block, if columns travel together) may move."""
+        data, mask = self.data, self.mask
+        block = self._block if mask.together else (column,)
+        out = data.eligible(block[0])
+        for one in block:
+            if one != block[0]:
+                out &= data.eligible(one)
+            if one in self._fixed:
+                out &= ~self._fixed[one]
+            if mask.keep_zeros and data.is_numeric(one):
+                out &= data.numbers(one) != 0
+            if mask.sum_rule == "scale" and self.plan.rules:
+                out &= sums.scalable(data, one, self.plan.rules)
+        return out
+
+    def scores(self, column: str, movable: BoolArray) -> order.Scores:
+        if self.mask.together and self.mask.rank_by == "principal":
+            return order.principal(self.data, self._block, movable)
+        lead = self._block[0] if self.mask.together else column
+        return order.scores(self.data, lead, self.mask.order_by.get(lead))
+
+    def strata(self, column: str) -> tuple[IntArray | None, int]:
+        codes, n = self._codes
+        if self.mask.sum_rule == "scale" and column in dict(self.plan.rules):
+            # A total may not change its sign: its components are scaled by new / old.
+            above = (self.data.numbers(column, missing=0.0) > 0).astype(np.int64)
+            return (above, 2) if codes is None else (2 * codes + above, 2 * n)
+        return codes, n
+
+    def ranked(self, column: str, values: AnyArray, movable: BoolArray) -> tuple[Ranked, IntArray | None]:
+        """The ranks of the values that may move, and their records (None for all)."""
+        strata, n_strata = self.strata(column)
+        rows = None if movable.all() else np.flatnonzero(movable)
+        if rows is not None:
+            values = values[rows]
+            strata = None if strata is None else strata[rows]
+        if values.dtype == np.float64 and not np.isfinite(values).all():
+            n = int((~np.isfinite(values)).sum())
+            raise MaskError(
+                f"rank_swap: {column} holds {n:,} infinite values",
+                hint=f"declare them in variables.{column}.missing, or give it a top and a bottom code",
+            )
+        return rank(values, strata, n_strata), rows
+
+    def solution(self, column: str, ranked: Ranked | None = None, target: Target | None = None) -> Solution:
+        """The window of a column; remembered, since the guarantees ask for it too."""
+        kept = _SOLVED.setdefault(self.data, {})
+        key = (repr(self.mask), column if not self.mask.together else "")
+        if key not in kept:
+            if ranked is None:
+                movable = self.may_move(column)
+                ranked = self.ranked(column, self.scores(column, movable).values, movable)[0]
+            kept[key] = self._solve(column, ranked, target or self.mask.target(self.plan.swapped[column]))
+        return kept[key]
+
+    def _solve(self, column: str, ranked: Ranked, target: Target) -> Solution:
+        spread, variable = Spread.of(ranked), self.data.schema[column]
+        if (
+            target.kind == "mean_change"
+            and spread.n
+            and (not spread.positive or (self.mask.interval == "theorem" and spread.mean <= 0))
+        ):
+            why = "no positive value" if not spread.positive else "a mean that isn't positive"
+            raise MaskError(
+                f"rank_swap: K0 is the mean of |a′−a|/a over positive values, and {column} has {why}",
+                hint="use `correlation` (R0) or `window_percent`",
+            )
+        return solve(
+            ranked, spread, target, self.mask.interval, self.mask.partner, variable.top, variable.bottom
+        )
+
+    def moves(self, after: Microdata, column: str) -> Moves:
+        """What the guarantee of a bounded displacement looks at."""
+        movable = self.may_move(column)
+        scores = self.scores(column, movable)
+        strata, n_strata = self.strata(column)
+        windows = self.solution(column).windows.astype(np.int64)
+        old, new = scores.values, scores.of(after)
+        if not movable.all():
+            rows = np.flatnonzero(movable)
+            old, new, strata = old[rows], new[rows], None if strata is None else strata[rows]
+        return Moves(old, new, strata, n_strata, windows)
+
+    # -- the swap ---------------------------------------------------------------------------------
+
+    def carry_out(self, draws: Draws, notes: Notes) -> Microdata:
+        """Swap every column, mend the sums, and say what happened."""
+        data = self.data
+        leads = [self._block[0]] if self.mask.together else list(self.plan.swapped)
+        several = len(leads) > 1
+
+        def one(lead: str) -> tuple[dict[str, pl.Series], Swapped]:
+            movable = self.may_move(lead)
+            scores = self.scores(lead, movable)
+            label = "+".join(self._block) if self.mask.together else lead
+            ranked, rows = self.ranked(lead, scores.values, movable)
+            target = self.mask.target(self.plan.swapped[lead])
+            swapped = self._swap(
+                label, ranked, rows, draws, target, self.solution(lead, ranked, target), several
+            )
+            if scores.exact and not self.mask.together:
+                return {lead: _exchanged(data.column(lead), scores.values, swapped)}, swapped
+            take = _sources(len(data), swapped)
+            block = self._block if self.mask.together else (lead,)
+            return {column: data.column(column).gather(take) for column in block}, swapped
+
+        new: dict[str, pl.Series] = {}
+        done: list[Swapped] = []
+        for columns, swapped in in_threads(one, leads):
+            new |= columns
+            done.append(swapped)
+        out = data.with_columns(new)
+        for swapped in done:
+            self._note(swapped, notes)
+        pairs = pair_figures([s.sampled for s in done if s.sampled is not None])
+        if pairs:
+            notes.figure("pair_correlations", pairs)
+        return self._mend(out, draws, notes)
+
+    def _swap(
+        self,
+        column: str,
+        ranked: Ranked,
+        rows: IntArray | None,
+        draws: Draws,
+        target: Target,
+        solution: Solution,
+        several: bool,
+    ) -> Swapped:
+        from sfumato.kernels.rank_swap import change, close_cycles, pair_geometric, pair_uniform
+
+        mask = self.mask
+        order_ties(ranked, draws, column)
+        source = np.empty(len(ranked), dtype=ranked.places.dtype)
+        generator = draws.stream(column, purpose="pairs").generator()
+        pair = pair_uniform if mask.partner == "uniform" else pair_geometric
+        left_over = int(pair(ranked.starts, solution.windows, generator, source))
+        spread = Spread.of(ranked)
+        re_paired = 0
+        if target.goal is not None and mask.interval == "calibrated" and mask.adjust:
+            re_paired = self._adjust(column, ranked, source, spread, target, solution, draws)
+        stay = left_over
+        if left_over and mask.leftover == "cycle":
+            bounds = solution.windows if mask.partner == "uniform" else ranked.sizes
+            stay = int(close_cycles(source, ranked.starts, bounds.astype(np.int64)))
+        squares, relative, _, moved = change(ranked.values, source)
+        figures: dict[str, Any] = {
+            "eligible": len(ranked),
+            "records_swapped": int(moved),
+            "left_over": stay,
+            "window_percent": solution.percent,
+            "window_ranks": int(solution.windows.max(initial=0)) if mask.partner == "uniform" else None,
+            "scale_ranks": float(solution.windows.max(initial=0)) if mask.partner == "geometric" else None,
+            "target": target.goal,
+            "predicted": solution.mean_change if target.kind == "mean_change" else solution.correlation,
+            "correlation": spread.correlation(squares),
+            "mean_change": spread.mean_change(relative),
+            "re_paired_percent": 100.0 * 4 * re_paired / len(ranked) if len(ranked) else 0.0,
+        }
+        figures["achieved"] = figures["mean_change" if target.kind == "mean_change" else "correlation"]
+        warnings = _cautions(column, spread, target, solution, figures, mask.interval)
+        sampled = None
+        if several and spread.variance > 0:
+            law = Law(ranked, spread, mask.partner)
+            sampled = sample(
+                column, ranked, rows, source, law, solution, figures["correlation"], len(self.data)
+            )
+        return Swapped(column, ranked, rows, source, figures, warnings, sampled)
+
+    def _adjust(
+        self,
+        column: str,
+        ranked: Ranked,
+        source: AnyArray,
+        spread: Spread,
+        target: Target,
+        solution: Solution,
+        draws: Draws,
+    ) -> int:
+        """Re-pair inside the window until the target is met; at most a tenth of the pairs."""
+        from sfumato.kernels.rank_swap import change, re_pair
+
+        if spread.variance == 0 or not solution.within_reach or target.goal is None:
+            return 0
+        squares, relative, positive, _ = change(ranked.values, source)
+        by_change = target.kind == "mean_change"
+        whole = float(positive) if by_change else 2.0 * spread.n * spread.variance
+        wanted = (target.goal if by_change else 1.0 - target.goal) * whole
+        windows = solution.windows
+        if self.mask.partner == "geometric":  # moves of a usual length; there is no bound to keep to
+            windows = np.ceil(3.0 * windows)
+        n = len(ranked)
+        generator = draws.stream(column, purpose="re-pair").generator()
+        _, moves = re_pair(
+            ranked.values,
+            source,
+            ranked.starts,
+            windows.astype(np.int64),
+            relative if by_change else squares,
+            wanted,
+            1e-6 * whole,
+            by_change,
+            generator,
+            n // 40 + 8,
+            max(200_000, n // 4),
+        )
+        return int(moves)
+
+    # -- sums, and what is told -------------------------------------------------------------------
+
+    def _mend(self, out: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        for total, parts in self.plan.rules:
+            if self.mask.sum_rule == "scale":
+                out = out.with_columns(sums.scaled(self.data, out, total, parts))
+                continue
+            rest = self._swapped_residual(total, sums.residual(self.data, total, parts), draws, notes)
+            out = out.with_columns({total: sums.rebuilt(self.data, out, total, parts, rest)})
+            beyond = (out.top_coded(total) | out.bottom_coded(total)) & self.data.eligible(total)
+            if beyond.any():
+                n = int(beyond.sum())
+                notes.warn(
+                    f"{total} was added up again beyond its top or bottom code in {n:,} records; "
+                    "code it after this step"
+                )
+        return out
+
+    def _swapped_residual(self, total: str, rest: FloatArray, draws: Draws, notes: Notes) -> FloatArray:
+        """The part of a total beyond its components, swapped among the records that have one."""
+        movable = self.data.eligible(total) & np.isfinite(rest) & (rest != 0)
+        if total in self._fixed:
+            movable &= ~self._fixed[total]
+        if not movable.any():
+            return rest
+        from sfumato.kernels.rank_swap import write_values
+
+        label = f"{total} (residual)"
+        strata, n_strata = self._codes
+        rows = np.flatnonzero(movable)
+        ranked = rank(rest[rows], None if strata is None else strata[rows], n_strata)
+        target = self.mask.target(self.plan.follows[total])
+        spread = Spread.of(ranked)
+        if target.kind == "mean_change" and not spread.positive:
+            notes.warn(
+                f"the residual of {total} has no positive value to hold K0 to; "
+                "it is swapped in a window of 5 percent"
+            )
+            target = Target("window_percent", 5.0)
+        solution = solve(ranked, spread, target, self.mask.interval, self.mask.partner)
+        swapped = self._swap(label, ranked, rows, draws, target, solution, False)
+        self._note(swapped, notes)
+        out, values = rest.copy(), np.empty(len(rows))
+        write_values(ranked.values, ranked.places, swapped.source, values)
+        out[rows] = values
+        return out
+
+    def _note(self, swapped: Swapped, notes: Notes) -> None:
+        for name, value in swapped.figures.items():
+            if value is not None:
+                notes.figure(name, value, swapped.column)
+        for warning in swapped.warnings:
+            notes.warn(warning)
+        mine = np.arange(len(swapped.source), dtype=swapped.source.dtype)
+        listed = (
+            mine
+            if self.mask.log_pairs
+            else np.flatnonzero(swapped.source == mine)
+            if swapped.figures["left_over"]
+            else mine[:0]
+        )
+        if len(listed):
+            place = swapped.ranked.places
+            record, origin = place[listed], place[swapped.source[listed]]
+            if swapped.rows is not None:
+                record, origin = swapped.rows[record], swapped.rows[origin]
+            notes.add_log(
+                pl.DataFrame(
+                    {
+                        "column": [swapped.column] * len(listed),
+                        "record": record.astype(np.int64),
+                        "value_from": origin.astype(np.int64),
+                    }
+                )
+            )
+
+
+def _exchanged(series: pl.Series, physical: AnyArray, swapped: Swapped) -> pl.Series:
+    """The column with its values exchanged, in its own type."""
+    from sfumato.kernels.rank_swap import write_values
+
+    n = len(swapped.ranked)
+    if swapped.rows is None:
+        out = np.empty(n, dtype=physical.dtype)
+        write_values(swapped.ranked.values, swapped.ranked.places, swapped.source, out)
+    else:
+        moved = np.empty(n, dtype=physical.dtype)
+        write_values(swapped.ranked.values, swapped.ranked.places, swapped.source, moved)
+        out = physical.copy()
+        out[swapped.rows] = moved
+    new = pl.Series(series.name, out)
+    if series.dtype.is_temporal():
+        new = new.cast(series.to_physical().dtype)
+    new = new.cast(series.dtype)
+    if series.null_count():
+        new = pl.select(pl.when(series.is_not_null()).then(new).alias(series.name)).to_series()
+    return new
+
+
+def _sources(n: int, swapped: Swapped) -> pl.Series:
+    """Which record each record's values come from."""
+    from sfumato.kernels.rank_swap import write_sources
+
+    if swapped.rows is None:
+        out = np.empty(n, dtype=swapped.ranked.places.dtype)
+        write_sources(swapped.ranked.places, swapped.source, out)
+        return pl.Series(out)
+    inner = np.empty(len(swapped.rows), dtype=swapped.ranked.places.dtype)
+    write_sources(swapped.ranked.places, swapped.source, inner)
+    whole = np.arange(n, dtype=np.int64)
+    whole[swapped.rows] = swapped.rows[inner]
+    return pl.Series(whole)
+
+
+def _cautions(
+    column: str, spread: Spread, target: Target, solution: Solution, figures: dict[str, Any], interval: str
+) -> list[str]:
+    """What a careful person would want to know of one column."""
+    if not spread.n:
+        return [f"{column} has no value that may move"]
+    if spread.n == 1:
+        return [f"{column} has only one value that may move, which stays"]
+    if spread.variance == 0:
+        return [f"{column} is constant among the values that may move: a swap changes nothing"]
+    out = []
+    if target.kind == "mean_change" and spread.positive < spread.n:
+        out.append(
+            f"K0 of {column} is the mean of |a′−a|/a over its {spread.positive:,} positive values; "
+            f"{spread.n - spread.positive:,} others are swapped but not counted"
+        )
+    if target.goal is None:
+        return out
+    word = "K" if target.kind == "mean_change" else "R(a,a′)"
+    achieved = figures["achieved"]
+    if not solution.within_reach and solution.reach is not None:
+        low, high = solution.reach
+        which = (
+            "every window changes it more"
+            if (solution.percent < 50)
+            else "even a full shuffle changes it less"
+        )
+        out.append(
+            f"{column} can't be brought to {word} = {target.goal:.4g}: {which}; windows reach {low:.4g} to "
+            f"{high:.4g}, and this swap has {achieved:.4g}. A few values far from all others, or strata, "
+            "leave no more room: top-code the column, or give it `window_percent`"
+        )
+    else:
+        near = _NEAR_CHANGE * target.goal if target.kind == "mean_change" else _NEAR_CORRELATION
+        if not abs(achieved - target.goal) <= max(near, 0.0):
+            reason = (
+                'the theorem assumes evenly spread values; interval = "calibrated" keeps to the target'
+                if interval == "theorem"
+                else "ties or a few values far from all others leave no nearer swap"
+            )
+            out.append(f"{column} was to have {word} = {target.goal:.4g} and has {achieved:.4g}: {reason}")
+    return [text for text in out if not math.isnan(achieved)]
