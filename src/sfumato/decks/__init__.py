@@ -8,6 +8,7 @@ sensitive=['INCOME', 'HOME_VAL', 'MORTGAGE', 'MAINTAIN', 'TAXES'], geography=['R
 
 # The functions have the names of their modules, so they are bound here, once the modules are loaded:
 # a later import of a submodule finds it loaded and leaves these names alone.
+from sfumato.decks.households import household_chunks, households, persons
 from sfumato.decks.housing import housing
 
-__all__ = ["housing"]
+__all__ = ["household_chunks", "households", "housing", "persons"]
