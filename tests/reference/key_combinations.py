@@ -50,25 +50,6 @@ def fewest_per_record(
     return total
 
 
-def fewest_together(
-    rows: Sequence[Row], sets: Sequence[Sequence[int]], tolerance: int, weights: Sequence[float]
-) -> float:
-    """The cheapest pattern of blanks over the whole table, by trying patterns in order of cost."""
-    places = [(i, j) for i in range(len(rows)) for j in range(len(rows[0])) if rows[i][j] is not None]
-    best = math.inf
-    for size in range(len(places) + 1):
-        if size * min(weights) >= best:
-            break
-        for chosen in itertools.combinations(places, size):
-            cost = sum(weights[j] for _, j in chosen)
-            if cost >= best:
-                continue
-            blanked = [[None if (i, j) in chosen else v for j, v in enumerate(r)] for i, r in enumerate(rows)]
-            if all(min(frequencies(blanked, s, "matches_anything")) >= tolerance for s in sets):
-                best = cost
-    return best
-
-
 def minimal_sample_uniques(rows: Sequence[Row], max_size: int) -> list[list[tuple[int, ...]]]:
     """For each row every minimal set of keys on which it is unique."""
     out: list[list[tuple[int, ...]]] = []

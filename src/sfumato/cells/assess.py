@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -199,7 +199,7 @@ def _count_blocks(
     out: dict[str, IntArray],
     per_cell: npt.NDArray[np.int32],
 ) -> None:
-    from sfumato.kernels.cells import assess_block, count_flags
+    from sfumato.kernels.cells import count_flags
     from sfumato.masks.base import in_threads, threads
 
     workers = max(1, min(threads(), len(blocks)))
@@ -207,25 +207,51 @@ def _count_blocks(
 
     def work(worker: int) -> None:
         for keys, sets in blocks[worker::workers]:
-            place = {j: q for q, j in enumerate(keys)}
-            longest = max(len(at[s]) for s in sets)
-            inside = np.zeros((len(sets), longest), np.int64)
-            for row, s in enumerate(sets):
-                inside[row, : len(at[s])] = [place[j] for j in at[s]]
-            lengths = np.array([len(at[s]) for s in sets], np.int64)
-            found = [np.zeros(len(sets), np.int64) for _ in range(4)]
-            cell, flags = assess_block(
-                table.codes, table.counts, table.sizes, np.array(keys, np.int64), inside, lengths,
-                tolerance, *found,
-            )  # fmt: skip
+            place, flags, found = _one_block(table, tolerance, keys, [at[s] for s in sets])
             if found[1].any():
-                count_flags(cell, flags, tallies[worker])
+                count_flags(place, flags, tallies[worker])
             for name, values in zip(("there", "unsafe", "records", "least"), found, strict=True):
                 out[name][sets] = values
 
     in_threads(work, range(workers))
     for tally in tallies:
         per_cell += tally
+
+
+def _one_block(
+    table: CellTable, tolerance: int, keys: list[int], sets: list[list[int]]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], list[IntArray]]:
+    """Each cell's place in the block's joint table, the flags of each place, and the four counts."""
+    from sfumato.kernels.cells import assess_block
+
+    position = {j: q for q, j in enumerate(keys)}
+    inside = np.zeros((len(sets), max(len(s) for s in sets)), np.int64)
+    for row, s in enumerate(sets):
+        inside[row, : len(s)] = [position[j] for j in s]
+    lengths = np.array([len(s) for s in sets], np.int64)
+    found = [np.zeros(len(sets), np.int64) for _ in range(4)]
+    place, flags = assess_block(
+        table.codes, table.counts, table.sizes, np.array(keys, np.int64), inside, lengths, tolerance, *found
+    )
+    return place, flags, found
+
+
+def flagged(
+    table: CellTable, tolerance: int, at: list[list[int]]
+) -> Iterator[tuple[list[int], npt.NDArray[np.int32], npt.NDArray[np.uint64]]]:
+    """For groups of key sets: which sets, each cell's place, and a bit per set that is unsafe there."""
+    wild = table.missing == "matches_anything"
+    touched = [s for s in range(len(at)) if wild and any(table.has_missing[j] for j in at[s])]
+    blocks, rest = _blocks(table, [s for s in range(len(at)) if s not in set(touched)], at)
+    for keys, sets in blocks:
+        place, flags, found = _one_block(table, tolerance, keys, [at[s] for s in sets])
+        if found[1].any():
+            yield sets, place, flags
+    own = np.arange(len(table), dtype=np.int32)
+    for s in [*rest, *touched]:
+        bad = table.frequencies([table.keys[j] for j in at[s]], enough=tolerance) < tolerance
+        if bad.any():
+            yield [s], own, bad.astype(np.uint64)
 
 
 def _count_one(
