@@ -10,5 +10,6 @@ sensitive=['INCOME', 'HOME_VAL', 'MORTGAGE', 'MAINTAIN', 'TAXES'], geography=['R
 # a later import of a submodule finds it loaded and leaves these names alone.
 from sfumato.decks.households import household_chunks, households, persons
 from sfumato.decks.housing import housing
+from sfumato.decks.incomes import incomes
 
-__all__ = ["household_chunks", "households", "housing", "persons"]
+__all__ = ["household_chunks", "households", "housing", "incomes", "persons"]
