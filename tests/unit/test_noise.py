@@ -518,12 +518,23 @@ def test_a_circular_sum() -> None:
 
 def test_mixture_warns_of_the_intruder_who_knows_the_form() -> None:
     data = incomes()
-    weak = sf.MixtureNoise(columns=["WAGE"], variance_ratio=0.1).check(data.schema, data._types)
+    weak = sf.MixtureNoise(columns=["WAGE", "RENT"], variance_ratio=0.1).check(data.schema, data._types)
     assert [p.severity for p in weak] == ["warning"]
     assert "99.9%" in weak[0].message
-    safe = sf.MixtureNoise(columns=["WAGE"], variance_ratio=0.1, component_variance=0.9)
+    safe = sf.MixtureNoise(columns=["WAGE", "RENT"], variance_ratio=0.1, component_variance=0.9)
     assert safe.check(data.schema, data._types) == []
 
 
 def test_sum_rule_is_among_the_promises() -> None:
     assert any(isinstance(g, SumRule) for g in noise().keeps(incomes()))
+
+
+def test_an_unmasked_part_of_a_total_is_given_away() -> None:
+    data = incomes()
+    mask = noise(columns=["WAGE"])
+    masked, notes, _ = run(mask, data)
+    z = masked.frame
+    assert (z["TOTAL"] - z["WAGE"] == data.frame["RENT"]).all()
+    unique = int((data.frame["RENT"].value_counts()["count"] == 1).sum())
+    assert notes.figures["unique_on_unmasked_parts"]["TOTAL"] == unique
+    assert any("give their exact values away" in p.message for p in mask.check(data.schema, data._types))

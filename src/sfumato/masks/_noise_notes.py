@@ -93,7 +93,17 @@ class WithinBounds(Guarantee):
 def note_residuals(mask: AdditiveNoise, data: Microdata, rules: Sequence[Rule], notes: Notes) -> None:
     """How many totals differ from their sums, and what the published rule would give away."""
     residuals = []
+    totals = {r.total for r in rules}
     for rule in rules:
+        open_parts = [p for p in rule.components if p not in mask.columns and p not in totals]
+        if open_parts:
+            alone = unique_rows([data.numbers(p) for p in open_parts])
+            notes.figure("unique_on_unmasked_parts", alone, rule.total)
+            notes.warn(
+                f"{rule.total} is rebuilt with {', '.join(open_parts)} as they are, so that anyone can "
+                f"compute them from the release, even if they are dropped: {alone:,} of {len(data):,} records "
+                "are unique on them"
+            )
         if rule.holds:
             continue
         values = {c: data.numbers(c) for c in (rule.total, *rule.components)}
@@ -121,9 +131,9 @@ def note_residuals(mask: AdditiveNoise, data: Microdata, rules: Sequence[Rule], 
             with_flags = unique_rows([*residuals, *zero])
             notes.figure("unique_residuals_with_zero_flags", with_flags)
             more = f" ({with_flags:,} with the zero flags)"
-        totals = ", ".join(r.total for r in rules if not r.holds)
+        which = ", ".join(r.total for r in rules if not r.holds)
         notes.warn(
-            f'residual = "keep" releases the difference between {totals} and the sum of the parts exactly: '
+            f'residual = "keep" releases the difference between {which} and the sum of the parts exactly: '
             f"{alone:,} of {len(data):,} records are unique on it{more}"
         )
 

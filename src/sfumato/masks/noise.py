@@ -139,12 +139,24 @@ class AdditiveNoise(RowsMask):
         rebuilt = [t for t, _ in touched_rules(schema.sums, self.columns)]
         for column in self.columns:
             if column in schema.sums and column not in rebuilt:
-                parts = ", ".join(schema.sums[column])
+                names = ", ".join(schema.sums[column])
                 out.append(
                     Problem(
                         0,
-                        f"{column} is the sum of {parts}, none of which is masked, so it can't change",
-                        f"name {parts} in `columns` too",
+                        f"{column} is the sum of {names}, none of which is masked, so it can't change",
+                        f"name {names} in `columns` too",
+                    )
+                )
+        for total, parts in touched_rules(schema.sums, self.columns):
+            unmasked = [p for p in parts if p not in self.columns and p not in rebuilt]
+            if unmasked:
+                out.append(
+                    Problem(
+                        0,
+                        f"{total} is rebuilt with {', '.join(unmasked)}, which this step doesn't mask: the "
+                        "masked total and parts give their exact values away",
+                        f"name {', '.join(unmasked)} in `columns` too",
+                        severity="warning",
                     )
                 )
         for column in [*self.lower, *self.upper]:
