@@ -136,7 +136,7 @@ _DELIMITED: Final = (
     "delimiter", "decimal", "encoding", "quote", "header", "null_values", "types", *_COLUMNS,
 )  # fmt: skip
 _DELIMITED_OUT: Final = ("delimiter", "decimal", "null_value", "include_header")
-_STAT: Final = ("encoding", "columns")
+_STAT: Final = ("encoding", "columns", "guard")
 
 _ALL: Final = (
     Format(
@@ -153,7 +153,7 @@ _ALL: Final = (
         _write_arrow, ("compression",), lazy=True,
     ),
     Format("sav", (".sav", ".zsav"), _stat_reader("sav"), _STAT, _write_sav, ("file_label",)),
-    Format("por", (".por",), _stat_reader("por"), ("columns",)),
+    Format("por", (".por",), _stat_reader("por"), ("columns", "guard")),
     Format("dta", (".dta",), _stat_reader("dta"), _STAT, _write_dta, ("file_label", "version")),
     Format("sas7bdat", (".sas7bdat",), _stat_reader("sas7bdat"), (*_STAT, "catalog")),
     Format("xpt", (".xpt", ".xport"), _stat_reader("xpt"), _STAT),

@@ -18,6 +18,7 @@ from typing import Any, Final
 import polars as pl
 
 from sfumato.errors import InputError, did_you_mean
+from sfumato.io.crash import refuse_crashing
 from sfumato.io.files import explained, refuse_infinities, unique_names
 from sfumato.schema import Code, Range, Schema, Variable
 
@@ -27,6 +28,13 @@ _EXACT: Final = 2**53
 CODE_IN_LABEL: Final = re.compile(r"^(?P<label>.*?) ?\[(?P<code>-?\d+(?:\.\d+)?)\]$", re.DOTALL)
 LETTER_IN_LABEL: Final = re.compile(r"^\.(?P<letter>[a-z_])(?: (?P<label>.*))?$", re.DOTALL)
 
+_READERS: Final = {
+    "sav": "read_sav",
+    "por": "read_por",
+    "dta": "read_dta",
+    "sas7bdat": "read_sas7bdat",
+    "xpt": "read_xport",
+}
 _SAS_MAGIC: Final = bytes.fromhex("000000000000000000000000c2ea8160b31411cfbd92080009c7318c181f1011")
 
 
@@ -50,8 +58,13 @@ def read_stat(
     encoding: str | None = None,
     columns: Sequence[str] | None = None,
     catalog: str | os.PathLike[str] | None = None,
+    guard: bool = True,
 ) -> tuple[pl.DataFrame, Schema]:
-    """A file of a statistical package, and the schema that its metadata make."""
+    """A file of a statistical package, and the schema that its metadata make.
+
+    A damaged file can crash the C library that reads it, and the process with it. With ``guard`` its
+    metadata are read in a process of their own first (about half a second), so that only that one dies.
+    """
     with explained(file, f"{format} data"):
         with file.open("rb") as handle:
             head = handle.read(1024)
@@ -59,6 +72,8 @@ def read_stat(
             raise InputError(
                 f"{file} doesn't begin as {format} files do", hint="its suffix may be wrong, or it is damaged"
             )
+        if guard:
+            refuse_crashing(file, _READERS[format])
         frame, meta = _parse(file, format, encoding, columns, catalog)
         unique_names(file, frame.columns)
         if not frame.columns:
@@ -79,15 +94,12 @@ def _parse(
 ) -> tuple[pl.DataFrame, Any]:
     import pyreadstat
 
-    readers: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-        "sav": (pyreadstat.read_sav, {"user_missing": True, "encoding": encoding}),
-        "por": (pyreadstat.read_por, {}),
-        "dta": (pyreadstat.read_dta, {"user_missing": True, "encoding": encoding}),
-        "sas7bdat": (pyreadstat.read_sas7bdat, {"user_missing": True, "encoding": encoding}),
-        "xpt": (pyreadstat.read_xport, {"encoding": encoding}),
-    }
-    reader, options = readers[format]
+    reader: Callable[..., Any] = getattr(pyreadstat, _READERS[format])
+    options: dict[str, Any] = {} if format == "por" else {"encoding": encoding}
+    if format in ("sav", "dta", "sas7bdat"):
+        options["user_missing"] = True
     _, meta = reader(str(file), metadataonly=True, output_format="dict", **options)
+    _refuse_too_many_rows(file, format, meta)
     if columns is not None:
         for name in columns:
             if name not in meta.column_names:
@@ -100,6 +112,21 @@ def _parse(
         of = {c: formats.value_labels.get(f.rstrip(".")) for c, f in meta.variable_to_label.items()}
         meta.variable_value_labels = {**meta.variable_value_labels, **{c: v for c, v in of.items() if v}}
     return frame.select(columns) if columns is not None else frame, meta
+
+
+def _refuse_too_many_rows(file: Path, format: str, meta: Any) -> None:
+    """Refuse a file whose header promises more records than its bytes can hold (it would fill memory)."""
+    rows, size = meta.number_rows or 0, file.stat().st_size
+    least = len(meta.column_names)  # a byte a value, in SPSS's compressed form too
+    if format == "dta":
+        least = sum((meta.variable_storage_width or {}).values())
+    with file.open("rb") as handle:
+        packed = handle.read(4) == b"$FL3"
+    if format in ("dta", "sav") and not packed and rows * least > size:
+        raise InputError(
+            f"{file} is damaged: it promises {rows:,} records, but has only {size:,} bytes",
+            hint="it may be cut short; export it again",
+        )
 
 
 def _column(series: pl.Series, meta: Any) -> tuple[pl.Series, Variable]:
