@@ -37,7 +37,7 @@ class Suppression:
     proven: bool
 
 
-class _Lists:
+class KeyLists:
     """A list of key masks for each cell; a mask is kept only where no subset of it is there."""
 
     def __init__(self, cells: int, room: int) -> None:
@@ -103,9 +103,9 @@ def subsets(at: list[list[int]]) -> list[list[tuple[int, ...]]]:
     return [sorted(c for c in found if len(c) == d) for d in range(1, top + 1)]
 
 
-def _unsafe_lists(table: CellTable, tolerance: int, at: list[list[int]], cells: IntArray) -> _Lists:
+def _unsafe_lists(table: CellTable, tolerance: int, at: list[list[int]], cells: IntArray) -> KeyLists:
     """The minimal unsafe subsets of each cell."""
-    lists = _Lists(len(table), 4 * len(cells))
+    lists = KeyLists(len(table), 4 * len(cells))
     # Small subsets first: a larger one is added only where none of its parts is unsafe already.
     for level in subsets(at):
         sets = [list(s) for s in level]
@@ -167,7 +167,7 @@ def as_category(
     done = np.zeros(records, np.int64)
     everyone = np.arange(records, dtype=np.int32)
     for rounds in itertools.count(1):
-        lists = _Lists(records, records // 4)
+        lists = KeyLists(records, records // 4)
         stuck: list[tuple[list[int], IntArray]] = []
         for s in sorted(at, key=len):
             group, _ = label(*pack([codes[j] for j in s], [sizes[j] for j in s]))
