@@ -1,0 +1,89 @@
+"""``sfumato init FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.cli.frame import OK, print_json, say
+
+if TYPE_CHECKING:
+    from sfumato.suggest import Suggestion
+
+HELP = "write a first, commented plan for a data file"
+EXAMPLE = """  sfumato init people.csv                    writes people.toml
+  sfumato init people.csv --out plans/people.toml
+  sfumato init people.sav --force            replaces people.toml"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="the data (csv, tsv, parquet, arrow, sav, por, dta, sas7bdat, xpt, asc)")
+    parser.add_argument("--out", metavar="PLAN", help="the plan's name (default: the data's name with .toml)")
+    parser.add_argument("--force", action="store_true", help="replace an existing plan")
+    parser.add_argument("--json", action="store_true", help="print the suggestions as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from sfumato.io import read
+    from sfumato.io.files import replacing
+    from sfumato.suggest import plan_text, suggest
+
+    file = Path(args.file)
+    out = Path(args.out) if args.out else Path(_stem(file) + ".toml")
+    _refuse_existing(out, args.force)
+    found = suggest(read(file))
+    text = plan_text(_from(out, file), found)
+    with replacing(out, overwrite=args.force) as part:
+        part.write_text(text, encoding="utf-8")
+    if args.json:
+        print_json({"ok": True, "data": str(file), "plan": str(out), **found.to_dict()})
+    else:
+        _tell(found, out)
+    return OK
+
+
+def _stem(file: Path) -> str:
+    """The name without its suffix, and without a suffix before .gz."""
+    name = file.name
+    for suffix in reversed(file.suffixes[-2:] if file.suffix.casefold() == ".gz" else file.suffixes[-1:]):
+        name = name.removesuffix(suffix)
+    return name or "plan"
+
+
+def _refuse_existing(out: Path, force: bool) -> None:
+    from sfumato.errors import InputError
+
+    if out.exists() and not force:
+        raise InputError(
+            f"{out} exists already; nothing was written",
+            hint="choose another name with --out, or say --force",
+        )
+
+
+def _from(plan: Path, file: Path) -> str:
+    """The data's path as the plan will read it: relative to the plan's folder where possible."""
+    try:
+        return Path(os.path.relpath(file.resolve(), plan.resolve().parent)).as_posix()
+    except ValueError:  # another drive
+        return file.resolve().as_posix()
+
+
+def _tell(found: Suggestion, out: Path) -> None:
+    from sfumato.suggest_plan import comment
+
+    roles: dict[str, Any] = found.schema.to_dict()["roles"]
+    say(f"{found.records:,} records, {len(found.types):,} columns")
+    for role, columns in roles.items():
+        say(f"  {role + ':':11} {comment(', '.join([columns] if isinstance(columns, str) else columns))}")
+    for column, variable in found.schema.variables.items():
+        said = []
+        if variable.missing:
+            said.append("missing codes")
+        said += [f"{end} code" for end in ("top", "bottom") if getattr(variable, end) is not None]
+        if variable.sum_of:
+            said.append(f"the sum of {', '.join(variable.sum_of)}")
+        if said:
+            say(f"  {comment(column)}: {comment('; '.join(said))}")
+    say(f"wrote {out}: read it, mend it, then `sfumato check {out}` and `sfumato run {out} --out DIR`")
