@@ -1,0 +1,212 @@
+"""The intruder who knows that noise was added, and its form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sfumato.draws import Draws
+from sfumato.measures import Result
+from sfumato.microdata import FloatArray, IntArray, Microdata
+from sfumato.parameters import parameter
+from sfumato.risk.linkage.assign import Links
+from sfumato.risk.linkage.blocks import Blocks, make_blocks
+from sfumato.risk.linkage.compare import joint_codes, known_columns, point_fields
+from sfumato.risk.linkage.points import PointAttack, Points, standard_points, whitener
+from sfumato.risk.linkage.results import attack_result, block_notes
+
+_ROOTS = ("principal", "cholesky", "symmetric")
+_ROUNDS = 6
+_NO_NOISE = 1e-12  # a ratio below this is rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseAttack(PointAttack):
+    """Re-identify records of a noise-masked file by the likelihood of the noise, 1-1.
+
+    Noise with covariance dΣ is white after Σ^−½, and Σ can be had from the data. For normal noise
+    the likelihood of a pair is then its Mahalanobis distance, whatever d is. For mixture noise each
+    white component lies near ±θ, θ = √(1 − σ²): the log-likelihood of a pair is −Σ_j (|w_j| − θ)² /
+    2σ² with w = L⁺(z − x)/√d and L the root that coloured the noise. The intruder who isn't told
+    the form, the root or d tries them, and keeps the likeliest.
+
+    With a part of the columns known, or with uncorrelated noise, only the normal likelihood is
+    used.
+
+    Reference: Fuller (1993), J. Official Statistics 9, 383-406, for the likelihood of normal noise;
+    the mixture's is ours.
+
+    >>> import numpy as np, polars as pl, sfumato as sf
+    >>> rng = np.random.default_rng(0)
+    >>> people = pl.DataFrame(rng.normal(size=(50, 4)), schema=list("ABCD"))
+    >>> noisy = people + pl.DataFrame(0.1 * rng.normal(size=(50, 4)), schema=list("ABCD"))
+    >>> sf.NoiseAttack(columns=list("ABCD")).measure(people, noisy).rate
+    1.0
+    """
+
+    name: ClassVar[str] = "noise_attack"
+    reference: ClassVar[str] = "after Fuller (1993)"
+
+    columns: tuple[str, ...] = parameter(
+        (), doc="The columns that noise was added to.", columns="sensitive", numeric=True
+    )
+    known: tuple[str, ...] = parameter(
+        (), doc="Those of the columns that the intruder knows; all by default.", columns=True, numeric=True
+    )
+    form: Literal["auto", "normal", "mixture"] = parameter(
+        "auto", doc="The noise's distribution; auto tries both.", choices=("auto", "normal", "mixture")
+    )
+    variance_ratio: float | None = parameter(None, doc="d, if the intruder knows it.", above=0)
+    component_variance: float = parameter(0.025, doc="σ² of the mixture's components.", above=0, below=1)
+    root: Literal["auto", "principal", "cholesky", "symmetric"] = parameter(
+        "auto", doc="The root of Σ that coloured the noise; auto tries all.", choices=("auto", *_ROOTS)
+    )
+    rescaled: bool = parameter(False, doc="Whether the release was brought back to the original's moments.")
+    independent: bool = parameter(False, doc="Whether the noise was uncorrelated.")
+    within: tuple[str, ...] = parameter((), doc="The strata that had noise of their own.", columns=True)
+
+    def _check(self) -> Sequence[tuple[str, str | None]]:
+        strange = [c for c in self.known if self.columns and c not in self.columns]
+        return [(f"`known` names {strange[0]}, which isn't in `columns`", None)] if strange else ()
+
+    def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
+        columns = known_columns(original, masked, self.columns, numbers=True)
+        known = self.known or columns
+        truth = self._truth(original, masked)
+        on = tuple(dict.fromkeys([*self.block_on, *self.within]))
+        blocks = make_blocks(original, masked, on, draws)
+        points = standard_points(original, masked, known)
+        strata = joint_codes(original, masked, self.within)[:2] if self.within else None
+        tried: list[_Fit] = []
+        normal = self._normal(points, blocks, truth, strata)
+        if self.form != "mixture" or not points.names:
+            tried.append(normal)
+        whole = len(points.names) == len(columns) and not self.independent
+        if self.form != "normal" and whole and points.names and normal.ratio > _NO_NOISE:
+            roots = _ROOTS if self.root == "auto" else (self.root,)
+            tried += [self._mixture(points, blocks, truth, strata, root, normal.ratio) for root in roots]
+        best = max(tried or [normal], key=lambda fit: fit.log_likelihood)
+        notes = [
+            *block_notes(on, known, truth=self.truth),
+            "he knows that noise was added"
+            + ("" if self.form == "auto" else f", of {self.form} form")
+            + ("" if self.variance_ratio is None else ", and its variance"),
+        ]
+        if self.form != "normal" and not whole:
+            notes.append(
+                "the mixture's likelihood needs all columns of correlated noise; the normal one was used"
+            )
+        return attack_result(
+            best.links,
+            [blocks],
+            truth,
+            one_to_one=self.one_to_one,
+            notes=notes,
+            figures={
+                "form": best.form,
+                "root": best.root,
+                "variance_ratio": best.ratio,
+                "log_likelihood": best.log_likelihood,
+            },
+        )
+
+    def _normal(self, points: Points, blocks: Blocks, truth: IntArray, strata: Any) -> _Fit:
+        if not points.names or len(points.left) < 2:
+            links = self._link(points.fields(points.left, points.right), blocks, truth)
+            return _Fit("normal", None, links, 0.0, 0.0)
+
+        def transform(values: FloatArray) -> FloatArray:
+            cov = np.atleast_2d(np.cov(values, rowvar=False))
+            return whitener(np.diag(np.diag(cov)) if self.independent else cov)
+
+        left, right = _mapped(points.left, points.right, strata, transform)
+        links = self._link(points.fields(left, right), blocks, truth)
+        apart = _residuals(left, right, links)
+        ratio = float((apart**2).mean()) if apart.size else 0.0
+        d = max(ratio, _NO_NOISE)
+        log_likelihood = -0.5 * apart.shape[1] * (np.log(2 * np.pi * d) + 1.0)
+        return _Fit("normal", None, links, self.variance_ratio or ratio, log_likelihood)
+
+    def _mixture(
+        self, points: Points, blocks: Blocks, truth: IntArray, strata: Any, root: str, start: float
+    ) -> _Fit:
+        from sfumato.masks._covariance import ROOTS
+
+        def transform(values: FloatArray) -> FloatArray:
+            # In the data's own units: the principal root depends on them.
+            raw = values * points.spread
+            made = ROOTS[root](np.atleast_2d(np.cov(raw, rowvar=False)))
+            size = np.linalg.norm(made, axis=0)
+            live = size > 1e-6 * size.max(initial=1e-300)
+            return np.asarray((np.linalg.pinv(made, rcond=1e-9) * points.spread[None, :])[live])
+
+        ratio = self.variance_ratio or start
+        centre, width = np.sqrt(1 - self.component_variance), np.sqrt(self.component_variance)
+        links, log_likelihood = None, 0.0
+        for _ in range(1 if self.variance_ratio else _ROUNDS):
+            right = _unscaled(points.right, ratio) if self.rescaled else points.right
+            one, two = (side / np.sqrt(ratio) for side in _mapped(points.left, right, strata, transform))
+            fields = point_fields(
+                [f"axis {j + 1}" for j in range(one.shape[1])], one, two, centre=centre, width=width
+            )
+            fields = fields if points.flags is None else fields.and_also(points.flags)
+            links = self._link(fields, blocks, truth)
+            white = _residuals(one, two, links)
+            log_likelihood = float(
+                (
+                    -0.5 * np.log(2 * np.pi * width**2 * ratio)
+                    - np.log(2)
+                    - (np.abs(white) - centre) ** 2 / (2 * width**2)
+                )
+                .sum(axis=1)
+                .mean()
+            )
+            fresh = ratio * float((white**2).mean())
+            if self.variance_ratio or abs(fresh - ratio) < 1e-3 * ratio or fresh < _NO_NOISE:
+                break
+            ratio = fresh
+        assert links is not None
+        return _Fit("mixture", root, links, ratio, log_likelihood)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """One hypothesis about the noise, and what it links."""
+
+    form: str
+    root: str | None
+    links: Links
+    ratio: float
+    log_likelihood: float
+
+
+def _mapped(
+    left: FloatArray, right: FloatArray, strata: Any, transform: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Both files after the map of their stratum (made from the original values there)."""
+    if strata is None:
+        matrix = transform(left)
+        return left @ matrix.T, right @ matrix.T
+    out = np.zeros_like(left), np.zeros_like(right)
+    for s in np.unique(strata[0]):
+        mine, theirs = strata[0] == s, strata[1] == s
+        if mine.sum() < 2:
+            continue
+        matrix = transform(left[mine])
+        k = matrix.shape[0]
+        out[0][mine, :k], out[1][theirs, :k] = left[mine] @ matrix.T, right[theirs] @ matrix.T
+    return out
+
+
+def _residuals(left: FloatArray, right: FloatArray, links: Links) -> FloatArray:
+    linked = links.match >= 0
+    return right[links.match[linked]] - left[linked]
+
+
+def _unscaled(right: FloatArray, ratio: float) -> FloatArray:
+    """Z from its rescaled form a·Z + (1 − a)·mean(Z), a = 1/√(1+d)."""
+    a = 1.0 / np.sqrt(1.0 + ratio)
+    return np.asarray((right - (1 - a) * right.mean(axis=0)) / a)
