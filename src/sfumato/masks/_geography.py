@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.errors import MaskError, Problem
+from sfumato.errors import Problem
 from sfumato.masks import _classes
 from sfumato.microdata import IntArray, Microdata
 from sfumato.schema import Schema
@@ -51,11 +51,14 @@ def area_levels(data: Microdata, hierarchy: Sequence[str]) -> list[tuple[IntArra
 
 
 def nesting_warnings(data: Microdata, hierarchy: Sequence[str]) -> list[str]:
-    """Codes of a finer level that occur in several areas of the coarser one."""
+    """Codes of a finer level that occur in several areas of the coarser one, and levels in reverse."""
     out = []
     for upper, lower in pairwise(hierarchy):
         one, two = _classes.classes(data, [upper]), _classes.classes(data, [lower])
         both, n = _classes.joint([two, one], len(data))
+        if n == one[1] and 1 < two[1] < one[1]:
+            out.append(f"every {upper} lies in one {lower}: are the levels given from coarse to fine?")
+            continue
         if n <= two[1]:
             continue
         first = np.zeros(n, np.int64)
@@ -66,15 +69,3 @@ def nesting_warnings(data: Microdata, hierarchy: Sequence[str]) -> list[str]:
             f"areas, and all codes from {hierarchy[0]} on name an area"
         )
     return out
-
-
-def check_order(data: Microdata, hierarchy: Sequence[str], who: str) -> None:
-    """Refuse a hierarchy that is given fine to coarse."""
-    for upper, lower in pairwise(hierarchy):
-        one, two = _classes.classes(data, [upper]), _classes.classes(data, [lower])
-        _, n = _classes.joint([one, two], len(data))
-        if n == one[1] and two[1] < one[1]:
-            raise MaskError(
-                f"{who}: every {upper} lies in one {lower}, so {lower} is the coarser level",
-                hint="give the levels from coarse to fine",
-            )

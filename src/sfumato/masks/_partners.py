@@ -36,9 +36,10 @@ def find_partners(
     seekers = seekers[rng.permutation(len(seekers))]
     starts, places = edits.by_class(bucket[there], n_buckets)
     left = edits.probe_partners(seekers, bucket, area, free, starts, there[places], partner, rng, tries)
-    if not len(left):
-        return left
-    return _settle(left, bucket, n_buckets, area, free, partner, rng)
+    if len(left):
+        left = _settle(left, bucket, n_buckets, area, free, partner, rng)
+    # Somebody left alone may have become the partner of a later seeker.
+    return left[partner[left] < 0]
 
 
 def _settle(

@@ -13,7 +13,7 @@ from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
 from sfumato.guarantees import Guarantee, SameTable
 from sfumato.masks import _classes
-from sfumato.masks._geography import area_levels, check_order, nesting_warnings
+from sfumato.masks._geography import area_levels, nesting_warnings
 from sfumato.masks._partners import find_partners
 from sfumato.masks.base import Locality, Mask, Notes
 from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
@@ -184,7 +184,6 @@ class RecordSwap(Mask):
             [*self.within, *levels, *self.carry_along, *(c for p in self.profiles() for c in p)]
         )
         _classes.check_same_in_unit(data, homes, list(own), self.name)
-        check_order(data, levels, self.name)
         for text in nesting_warnings(data, levels):
             notes.warn(text)
         by_record = area_levels(data, levels)
