@@ -20,4 +20,10 @@ def _distortion(data: Microdata) -> Mask:
 
 CASES: dict[str, Callable[[Microdata], Mask | Measure]] = {
     "controlled_distortion": _distortion,
+    "linkage_swap": lambda data: sf.LinkageSwap(
+        attack=sf.DistanceLinkage(known=["WAGE", "RENT"], block_on=["SEX"]),
+        columns=["WAGE", "RENT"],
+        cells=["SEX", "RACE"],
+        rate_percent=50,
+    ),
 }

@@ -101,8 +101,8 @@ def note_residuals(mask: AdditiveNoise, data: Microdata, rules: Sequence[Rule], 
             notes.figure("unique_on_unmasked_parts", alone, rule.total)
             notes.warn(
                 f"{rule.total} is rebuilt with {', '.join(open_parts)} as they are, so that anyone can "
-                f"compute them from the release, even if they are dropped: {alone:,} of {len(data):,} records "
-                "are unique on them"
+                f"compute them from the release, even if they are dropped: {alone:,} of {len(data):,} "
+                "records are unique on them"
             )
         if rule.holds:
             continue
