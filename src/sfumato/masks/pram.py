@@ -1,0 +1,291 @@
+"""PRAM: each category is replaced at random, with known probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from sfumato.cells.coding import code_column
+from sfumato.draws import Draws
+from sfumato.errors import MaskError, Problem, did_you_mean
+from sfumato.guarantees import Guarantee
+from sfumato.masks.base import Locality, Mask, Notes
+from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.parameters import parameter
+from sfumato.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pram(Mask):
+    """Change each value at random by a transition matrix (post-randomisation method).
+
+    With ``keep_probability`` d, a value stays with probability d. By default the matrix R is
+    invariant: with t the counts of the categories in the stratum, t R = t, so that expected counts
+    are the counts; the flow from k to l equals the flow back, t_k R_kl = t_l R_lk. A category that
+    more than half of the records have can't be left that often, and stays with a higher
+    probability. With ``invariant=False`` what isn't kept goes to the other categories in
+    proportion to their counts.
+
+    A ``matrix`` gives the probabilities by hand: ``{from: {to: probability}}``, or one such table
+    for each column. It is used as it is; with ``invariant=True`` it is followed by the second
+    stage of Kooiman et al., which makes it invariant. In a stratum, what would go to a category
+    that doesn't occur there stays instead: no value is made that isn't in the stratum.
+
+    Reference: Gouweleeuw, J. M. et al. (1998). Post randomisation for statistical disclosure control:
+    theory and implementation. Journal of Official Statistics 14, 463-478.
+
+    >>> import polars as pl, sfumato as sf
+    >>> data = sf.Microdata(pl.DataFrame({"AREA": ["n", "s"] * 500}))
+    >>> masked = sf.Pram(columns=["AREA"], keep_probability=0.8).mask(data, seed=1)
+    >>> sorted(masked.frame["AREA"].unique())
+    ['n', 's']
+    """
+
+    name: ClassVar[str] = "pram"
+    locality: ClassVar[Locality] = Locality.COLUMN
+    reference: ClassVar[str] = "Gouweleeuw et al. (1998)"
+
+    columns: tuple[str, ...] = parameter(doc="The columns to randomise.", columns=True)
+    keep_probability: float | None = parameter(
+        None, doc="The chance that a value stays.", at_least=0, at_most=1
+    )
+    matrix: dict[str, Any] | None = parameter(  # noqa: RUF009
+        None, doc="The probabilities, {from: {to: probability}}."
+    )
+    within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
+    invariant: bool | None = parameter(
+        None, doc="Whether expected counts are kept; yes with keep_probability, no with a matrix."
+    )
+
+    def _check(self) -> Sequence[tuple[str, str | None]]:
+        if not self.columns:
+            return [("`columns` must name at least one column", None)]
+        if (self.keep_probability is None) == (self.matrix is None):
+            return [("give one of `keep_probability` and `matrix`", None)]
+        both = [c for c in self.columns if c in self.within]
+        if both:
+            return [(f"{both[0]} can't be randomised within itself", "take it out of `within`")]
+        out: list[tuple[str, str | None]] = []
+        for column in self.columns if self.matrix is not None else ():
+            out += _matrix_problems(self._table(column), column)
+        return out
+
+    def _table(self, column: str) -> Mapping[str, Any]:
+        """The transition table of one column."""
+        matrix = self.matrix or {}
+        named = all(c in matrix for c in self.columns)
+        table: Any = matrix[column] if named else matrix
+        return table if isinstance(table, Mapping) else {}
+
+    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
+        out = self.check_columns(types)
+        summed = {c for total, parts in schema.sums.items() for c in (total, *parts)}
+        out += [
+            Problem(0, f"{c} is part of a sum, which PRAM breaks", None, "warning")
+            for c in self.columns
+            if c in summed
+        ]
+        return out
+
+    def changes(self, data: Microdata) -> Sequence[str]:
+        return self.columns
+
+    def keeps(self, data: Microdata) -> Sequence[Guarantee]:
+        return [KnownValues(self.columns, self.within)]
+
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        strata, n_strata = data.codes(self.within)
+        new: dict[str, pl.Series] = {}
+        for column in self.columns:
+            codes, levels = code_column(data, column)
+            chosen = data.eligible(column)
+            uniform = draws.stream(column, purpose="pram").uniform(0, len(data))
+            after = codes.astype(np.int64)
+            expected = 0.0
+            order = np.argsort(strata, kind="stable")
+            bounds = np.searchsorted(strata[order], np.arange(n_strata + 1))
+            for stratum in range(n_strata):
+                rows = order[bounds[stratum] : bounds[stratum + 1]]
+                rows = rows[chosen[rows]]
+                if not len(rows):
+                    continue
+                here, local = np.unique(codes[rows], return_inverse=True)
+                counts = np.bincount(local)
+                transition = self._transition(column, levels.gather(here), counts)
+                expected += float((counts * np.diag(transition)).sum())
+                after[rows] = here[_drawn(transition, local, uniform[rows])]
+                if n_strata == 1 and len(here) <= 40:
+                    notes.figure("transition", transition.round(12).tolist(), column)
+                    notes.figure("levels", levels.gather(here).to_list(), column)
+            moved = after != codes
+            new[column] = _gathered(data.column(column), levels, after, moved)
+            n = max(int(chosen.sum()), 1)
+            notes.figure("changed", int(moved.sum()), column)
+            notes.figure("kept_share_expected", expected / n, column)
+            notes.figure("kept_share", 1 - int(moved.sum()) / n, column)
+        return data.with_columns(new)
+
+    def _transition(self, column: str, levels: pl.Series, counts: IntArray) -> FloatArray:
+        """The matrix of one stratum: rows are from, columns to, over the levels that occur in it."""
+        if self.keep_probability is not None:
+            if self.invariant is False:
+                return proportional(counts, self.keep_probability)
+            return invariant(counts, self.keep_probability)
+        plain = self._given(column, levels)
+        return two_stage(plain, counts) if self.invariant else plain
+
+    def _given(self, column: str, levels: pl.Series) -> FloatArray:
+        table = self._table(column)
+        names = [str(v) for v in levels.to_list()]
+        place = {name: i for i, name in enumerate(names)}
+        out = np.zeros((len(names), len(names)))
+        for start, row in table.items():
+            if str(start) not in place:
+                continue
+            for end, chance in row.items():
+                if str(end) in place:
+                    out[place[str(start)], place[str(end)]] = float(chance)
+        if not set(map(str, table)) & set(names):
+            raise MaskError(
+                f"pram: `matrix` names no value of {column}", hint=did_you_mean(str(next(iter(table))), names)
+            )
+        # What would go to a category that isn't here stays; so do categories without a row.
+        out[np.diag_indices(len(names))] += 1 - out.sum(axis=1)
+        return out
+
+
+def proportional(counts: IntArray, keep: float) -> FloatArray:
+    """Diagonal ``keep``; the rest to the other categories in proportion to their counts."""
+    k = len(counts)
+    if k == 1:
+        return np.ones((1, 1))
+    others = counts.sum() - counts
+    out = (1 - keep) * np.tile(counts / 1.0, (k, 1)) / others[:, None]
+    out[np.diag_indices(k)] = keep
+    return np.asarray(out)
+
+
+def invariant(counts: IntArray, keep: float) -> FloatArray:
+    """A reversible matrix with t R = t whose diagonal is ``keep`` wherever that is possible.
+
+    Flows S_kl = x_k x_l (k ≠ l) are symmetric; x is found so that row k sums to (1 − keep) t_k. That
+    needs the largest of those sums to be at most the sum of the others; else it is lowered to it.
+    """
+    k = len(counts)
+    if k == 1 or keep >= 1:
+        return np.eye(k)
+    share = counts / counts.sum()
+    leave = (1 - keep) * share
+    top = int(np.argmax(leave))
+    rest = float(leave.sum() - leave[top])
+    if leave[top] >= rest * (1 - 1e-9):
+        # The largest category exchanges with the others only.
+        flow = np.zeros((k, k))
+        flow[top] = flow[:, top] = leave
+        flow[top, top] = 0.0
+    else:
+        x = _exchange(leave, top)
+        flow = np.outer(x, x)
+    out = flow / share[:, None]
+    out[np.diag_indices(k)] = 0.0
+    out[np.diag_indices(k)] = 1 - out.sum(axis=1)
+    return np.asarray(out)
+
+
+def _exchange(leave: FloatArray, top: int) -> FloatArray:
+    """x with x_k (Σx − x_k) = leave_k: roots of quadratics at a given Σx, and bisection on Σx.
+
+    All take the lower root; where those can't add up to Σx at its least value, the largest category
+    takes the upper one.
+    """
+
+    def roots(total: float, upper: bool) -> FloatArray:
+        depth = np.sqrt(np.maximum(total * total / 4 - leave, 0.0))
+        x = leave / (total / 2 + depth)
+        if upper:
+            x[top] = total / 2 + depth[top]
+        return np.asarray(x)
+
+    low = 2 * float(np.sqrt(leave.max()))
+    upper = bool(roots(low, False).sum() < low)
+    high = low + 1.0
+    while (roots(high, upper).sum() > high) != upper:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if (roots(middle, upper).sum() > middle) == upper:
+            high = middle
+        else:
+            low = middle
+    return roots((low + high) / 2, upper)
+
+
+def two_stage(plain: FloatArray, counts: IntArray) -> FloatArray:
+    """R = P Q with Q_kj = P_jk t_j / Σ_l P_lk t_l: after P, back by Bayes' rule, so that t R = t."""
+    joint = plain * counts[:, None]
+    arrived = joint.sum(axis=0)
+    back = np.divide(joint, arrived, out=np.zeros_like(joint), where=arrived > 0).T
+    return np.asarray(plain @ back)
+
+
+def _drawn(transition: FloatArray, start: IntArray, uniform: FloatArray) -> IntArray:
+    """The category that each record ends in, by the inverse distribution function of its row."""
+    edges = np.cumsum(transition, axis=1)
+    edges[:, -1] = 1.0
+    out = np.empty(len(start), np.int64)
+    for level in np.unique(start):
+        here = start == level
+        out[here] = np.searchsorted(edges[level], uniform[here], side="right")
+    return np.asarray(np.minimum(out, transition.shape[0] - 1))
+
+
+def _gathered(series: pl.Series, levels: pl.Series, codes: IntArray, moved: BoolArray) -> pl.Series:
+    rows = np.flatnonzero(moved)
+    if not len(rows):
+        return series
+    fresh = levels.gather(codes[rows])
+    if series.dtype in (pl.Categorical, pl.Enum):
+        return series.cast(pl.String).scatter(rows, fresh).cast(series.dtype).rename(series.name)
+    return series.clone().scatter(rows, fresh.cast(series.dtype)).rename(series.name)
+
+
+def _matrix_problems(table: Mapping[str, Any], column: str) -> list[tuple[str, str | None]]:
+    if not table:
+        return [(f"`matrix` has no table for {column}", "write {from: {to: probability}}")]
+    out: list[tuple[str, str | None]] = []
+    for start, row in table.items():
+        if not isinstance(row, Mapping) or not all(isinstance(p, (int, float)) for p in row.values()):
+            out.append((f"the row {start!r} of `matrix` must map each category to a probability", None))
+            continue
+        if any(not 0 <= p <= 1 for p in row.values()):
+            out.append((f"the row {start!r} of `matrix` has a probability outside 0 to 1", None))
+        elif abs(sum(row.values()) - 1) > 1e-9:
+            out.append((f"the row {start!r} of `matrix` sums to {sum(row.values()):g}, not to 1", None))
+    return out
+
+
+@dataclass(frozen=True)
+class KnownValues(Guarantee):
+    """Every value occurred before in the same stratum, and missing values stay where they were."""
+
+    columns: tuple[str, ...]
+    within: tuple[str, ...]
+
+    def describe(self) -> str:
+        where = f" in its stratum of {', '.join(self.within)}" if self.within else ""
+        return f"every value of {', '.join(self.columns)} occurred{where} before, missing values stay"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        for column in self.columns:
+            if (before.missing(column) != after.missing(column)).any():
+                return f"missing values of {column} moved"
+            names = [*self.within, column]
+            one = before.select(names).unique()
+            strange = after.select(names).join(one, on=names, how="anti", nulls_equal=True).height
+            if strange:
+                return f"{strange:,} records have a value of {column} that didn't occur in their stratum"
+        return None
