@@ -139,12 +139,25 @@ def test_truncate_suppress_and_marginal_keep_every_record():
     frame = pl.DataFrame({"code": [1011, 1012, 2011, 2019], "sex": [1, 2, 1, 2], "w": [1.0, 2, 3, 4]})
     cells = CellTable.of(sf.Microdata(frame), ["code", "sex"], weight="w")
     short = cells.truncate("code", 2)
-    assert short.levels["code"].to_list() == ["10", "20"]
-    assert short.marginal(["code"]).to_frame().rows() == [("10", 2, 3.0), ("20", 2, 7.0)]
+    assert short.levels["code"].to_list() == [10, 20]
+    assert short.marginal(["code"]).to_frame().rows() == [(10, 2, 3.0), (20, 2, 7.0)]
     blank = short.suppress("sex", np.ones(len(short), bool))
-    assert blank.to_frame().rows() == [("10", None, 2, 3.0), ("20", None, 2, 7.0)]
+    assert blank.to_frame().rows() == [(10, None, 2, 3.0), (20, None, 2, 7.0)]
     assert blank.at_records(blank.frequencies()).tolist() == [2, 2, 2, 2]
     assert blank.at_records(blank.weighted_frequencies()).tolist() == [3, 3, 7, 7]
+
+
+def test_a_step_on_cells_equals_the_step_on_records():
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({"AGE": rng.integers(16, 90, 300), "ZIP": rng.integers(1000, 1100, 300).astype(str)})
+    data = sf.Microdata(frame.with_columns(AGE=pl.when(pl.int_range(300) < 9).then(None).otherwise("AGE")))
+    cells = data.cells(["AGE", "ZIP"])
+    masks = sf.Recode(column="AGE", width=10, highest=60), sf.Truncate(column="ZIP", digits=2)
+    after = data
+    for mask in masks:
+        cells, after = cells.apply(mask), mask.mask(after)
+    assert cells.to_frame().equals(after.cells(["AGE", "ZIP"]).to_frame())
+    assert cells.recode("AGE", cells.levels["AGE"]).to_frame().equals(cells.to_frame())
 
 
 def test_weights_follow_wildcards():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,16 @@ from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
 
 if TYPE_CHECKING:
     from sfumato.cells.assess import Assessment
+    from sfumato.schema import Variable
+
+
+class Recoder(Protocol):
+    """What maps the distinct values of one column to classes: ``Recode`` and ``Truncate`` do."""
+
+    @property
+    def column(self) -> str: ...
+    def class_of(self, values: pl.Series, variable: Variable | None = None) -> pl.Series: ...
+
 
 Missing: TypeAlias = Literal["matches_anything", "category"]
 CONVENTIONS: Final = ("matches_anything", "category")
@@ -224,8 +234,17 @@ class CellTable:
 
     def truncate(self, key: str, digits: int = 1) -> CellTable:
         """The table after the last ``digits`` characters of a key's codes are cut off."""
-        text = self.levels[self.keys[self.position(key)]].cast(pl.String)
-        return self.recode(key, text.str.head(-digits) if digits > 0 else text)
+        from sfumato.masks.recode import Truncate
+
+        return self.apply(Truncate(column=key, digits=digits))
+
+    def apply(self, mask: Recoder, variable: Variable | None = None) -> CellTable:
+        """The table after a ``Recode`` or ``Truncate`` step: its classes of this table's levels.
+
+        ``variable`` is the schema's word on the column (a step may use its hierarchy).
+        """
+        levels = self.levels[self.keys[self.position(mask.column)]]
+        return self.recode(mask.column, mask.class_of(levels, variable))
 
     def suppress(self, key: str, where: BoolArray) -> CellTable:
         """The table after a key is made missing in some cells (a flag for each cell)."""

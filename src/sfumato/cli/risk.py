@@ -1,0 +1,185 @@
+"""``sfumato risk PLAN``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from sfumato.cli.frame import OK, print_json, say
+
+if TYPE_CHECKING:
+    from sfumato.cells import Assessment
+    from sfumato.microdata import Microdata
+    from sfumato.plan import Plan
+    from sfumato.risk.tolerance import Tolerance
+
+HELP = "show which key combinations are unsafe, before and after the plan's recodes"
+EXAMPLE = """  sfumato risk people.toml
+  sfumato risk people.toml --tolerance 5 --max-dimension 2
+  sfumato risk people.toml --json | jq .before.by_key"""
+
+_SHOWN = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="the plan (TOML)")
+    parser.add_argument(
+        "--tolerance",
+        type=int,
+        metavar="N",
+        help="a combination is unsafe if fewer than N records have it (default: the plan's, else 3)",
+    )
+    parser.add_argument(
+        "--max-dimension",
+        type=int,
+        metavar="D",
+        help="look at all combinations of up to D keys (default: the plan's, else 3)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from sfumato.plan import Plan
+
+    plan = Plan.load(args.plan)
+    data = plan.data()
+    measure = tolerance_of(plan, args.tolerance, args.max_dimension)
+    content, before, after = assess_plan(plan, data, measure)
+    if args.json:
+        print_json({"plan": str(args.plan), **content})
+    else:
+        _show(content, before, after)
+    return OK
+
+
+def tolerance_of(plan: Plan, tolerance: int | None, max_dimension: int | None) -> Tolerance:
+    """The measure to take: what was asked for, else what the plan says, else 3 and 3."""
+    from dataclasses import replace
+
+    from sfumato.masks.suppress import LocalSuppress
+    from sfumato.risk.tolerance import Tolerance
+
+    found = next((m for m in plan.measures if isinstance(m, Tolerance)), None)
+    if found is None:
+        step = next((s for s in plan.steps if isinstance(s, LocalSuppress)), None)
+        if step is not None:
+            found = Tolerance(
+                tolerance=step.tolerance,
+                keys=step.keys,
+                key_sets=step.key_sets,
+                max_dimension=step.max_dimension,
+                missing=step.missing,
+            )
+        else:
+            found = Tolerance(tolerance=3, max_dimension=3)
+    if tolerance is not None:
+        found = replace(found, tolerance=tolerance)
+    if max_dimension is not None:
+        found = replace(found, key_sets=(), max_dimension=max_dimension)
+    elif not found.key_sets and found.max_dimension is None:
+        found = replace(found, max_dimension=3)
+    return found
+
+
+def assess_plan(
+    plan: Plan, data: Microdata, measure: Tolerance
+) -> tuple[dict[str, Any], Assessment, Assessment | None]:
+    """Unsafe counts before, and after the plan's recodes and truncations of keys, on cells alone."""
+    from sfumato.errors import MeasureError
+    from sfumato.masks.recode import Recode, Truncate
+
+    problems = [p for p in measure.check(data.schema, data._types) if p.severity == "error"]
+    if problems:
+        raise MeasureError(
+            "; ".join(p.message for p in problems), hint="; ".join(p.hint for p in problems if p.hint) or None
+        )
+    before = measure.assess(data)
+    table, recoded, others = before.table, [], []
+    for name, step in zip(plan.step_ids(), plan.steps, strict=True):
+        if isinstance(step, (Recode, Truncate)) and step.column in table.keys:
+            table = table.apply(step, data.schema[step.column])
+            recoded.append(name)
+        elif set(step.changes(data)) & set(table.keys):
+            others.append(name)
+    after = measure.assess_cells(table) if recoded else None
+    content = {
+        "records": before.table.records,
+        "keys": list(before.table.keys),
+        "tolerance": measure.tolerance,
+        "missing": measure.missing,
+        "before": _counts(before),
+        "after": _counts(after) if after is not None else None,
+        "recodes": recoded,
+        "not_shown": others,
+    }
+    return content, before, after
+
+
+def _counts(found: Assessment) -> dict[str, Any]:
+    return {
+        "unsafe_records": found.records_unsafe,
+        "unsafe_combinations": int(found.unsafe_combinations.sum()),
+        "levels": {k: len(found.table.levels[k]) for k in found.table.keys},
+        "by_key": found.by_key.to_dicts(),
+        "by_dimension": found.by_dimension.to_dicts(),
+        "by_key_set": found.by_key_set.to_dicts(),
+    }
+
+
+def _show(content: dict[str, Any], before: Assessment, after: Assessment | None) -> None:
+    tolerance = content["tolerance"]
+    say(
+        f"{content['records']:,} records; unsafe: fewer than {tolerance} records "
+        f"(mu-ARGUS's threshold {tolerance - 1}); a missing value {content['missing'].replace('_', ' ')}",
+        "",
+        "unsafe combinations that a key takes part in, by dimension" + (" (before → after)" if after else ""),
+    )
+    rows = [_row(before, after, place) for place in range(len(content["keys"]))]
+    dimensions = [c for c in before.by_key.columns if c.startswith("dimension_")]
+    heads = ["key", "levels", "entropy", *(d.removeprefix("dimension_") for d in dimensions)]
+    _table([heads, *rows])
+    say("", "worst key sets")
+    sets = before.by_key_set.head(_SHOWN)
+    changed = {} if after is None else dict(after.by_key_set.select("key_set", "unsafe_records").iter_rows())
+    listed = [["key set", "combinations", "unsafe", "records"]]
+    for name, _, there, unsafe, records, _ in sets.iter_rows():
+        listed.append(
+            [name, f"{there:,}", f"{unsafe:,}", _pair(records, changed.get(name) if after else None)]
+        )
+    _table(listed)
+    hidden = len(before.key_sets) - len(sets)
+    if hidden > 0:
+        say(f"  … and {hidden:,} more (--json has all)")
+    total = _pair(before.records_unsafe, after.records_unsafe if after else None)
+    say("", f"unsafe records: {total} of {content['records']:,}")
+    if content["recodes"]:
+        say(f"after: {', '.join(content['recodes'])}")
+    if content["not_shown"]:
+        say(f"not counted here (sfumato run does): {', '.join(content['not_shown'])}")
+
+
+def _row(before: Assessment, after: Assessment | None, place: int) -> list[str]:
+    one = before.by_key.row(place, named=True)
+    two = after.by_key.row(place, named=True) if after is not None else None
+    key = one["key"]
+    levels = _pair(len(before.table.levels[key]), len(after.table.levels[key]) if after is not None else None)
+    bits = f"{one['entropy']:.2f}"
+    if two is not None and f"{two['entropy']:.2f}" != bits:
+        bits += f" → {two['entropy']:.2f}"
+    counts = [
+        _pair(value, two[name] if two is not None else None)
+        for name, value in one.items()
+        if name.startswith("dimension_")
+    ]
+    return [key, levels, bits, *counts]
+
+
+def _pair(one: int, two: int | None) -> str:
+    return f"{one:,}" if two is None or two == one else f"{one:,} → {two:,}"
+
+
+def _table(rows: list[list[str]]) -> None:
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+        say("  " + "  ".join(cells).rstrip())

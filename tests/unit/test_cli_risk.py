@@ -1,0 +1,85 @@
+"""``sfumato risk``: the matrix before and after a plan's recodes, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from sfumato.cli import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+import argus_demo
+
+PLAN = """
+format = 1
+data = "demo.parquet"
+
+[roles]
+keys = ["Region", "Sex", "Age"]
+weight = "Weight"
+
+[[step]]
+id = "ages"
+mask = "recode"
+column = "Age"
+mapping = { "-20" = 1, "21-30" = 2, "31-40" = 3, "41-50" = 4, "51-60" = 5, "61-" = 6 }
+
+[[step]]
+mask = "local_suppress"
+tolerance = 4
+key_sets = [["Region"], ["Region", "Sex"], ["Region", "Age"], ["Region", "Sex", "Age"]]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path, reference_data):
+    argus_demo.demodata(reference_data).frame.write_parquet(tmp_path / "demo.parquet")
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    return tmp_path / "plan.toml"
+
+
+def test_json_has_the_published_counts(plan, capsys):
+    assert main(["risk", str(plan), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tolerance"] == 4
+    assert found["recodes"] == ["ages"]
+    assert found["not_shown"] == ["local_suppress"]
+    for part, want in (("before", [9, 50, 2588, 3164]), ("after", [9, 50, 463, 1183])):
+        rows = {r["key_set"]: r["unsafe_combinations"] for r in found[part]["by_key_set"]}
+        names = ["Region", "Region × Sex", "Region × Age", "Region × Sex × Age"]
+        assert [rows[n] for n in names] == want
+    assert found["after"]["levels"]["Age"] == 6
+    age = found["after"]["by_key"][2]
+    assert (age["key"], age["dimension_2"], age["dimension_3"]) == ("Age", 463, 1183)
+
+
+def test_text_shows_the_matrix_and_the_change(plan, capsys):
+    assert main(["risk", str(plan)]) == 0
+    text = capsys.readouterr().out
+    assert "2,588 → 463" in text
+    assert "3,164 → 1,183" in text
+    assert "60 → 6" in text
+    assert "5.83 → 2.52" in text
+    assert "unsafe records: 3,770 → 1,989 of 4,000" in text
+    assert "mu-ARGUS's threshold 3" in text
+
+
+def test_options_override_the_plan(plan, capsys):
+    assert main(["risk", str(plan), "--json", "--tolerance", "2", "--max-dimension", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tolerance"] == 2
+    assert {r["dimension"] for r in found["before"]["by_key_set"]} == {1}
+    assert len(found["before"]["by_key_set"]) == 3
+
+
+def test_bad_input_is_code_two(plan, tmp_path, capsys):
+    assert main(["risk", str(plan), "--tolerance", "1"]) == 2
+    assert "at least 2" in capsys.readouterr().err
+    assert main(["risk", str(tmp_path / "none.toml")]) == 2
+    bare = tmp_path / "bare.toml"
+    bare.write_text('format = 1\ndata = "demo.parquet"\n', encoding="utf-8")
+    assert main(["risk", str(bare)]) == 2
+    assert "no key was named" in capsys.readouterr().err
