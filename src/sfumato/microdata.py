@@ -199,6 +199,12 @@ class Microdata:
     def _coded(self, column: str, code: float | None, *, above: bool) -> BoolArray:
         if code is None:
             return np.zeros(len(self), dtype=np.bool_)
+        if not self.dtype(column).is_numeric():
+            word = "top" if above else "bottom"
+            raise SchemaError(
+                f"{column} has a {word} code, but holds {_type_word(self.dtype(column))}",
+                hint=f"take `{word}` out of its variable, or read the column as numbers",
+            )
         beyond = pl.col(column) >= code if above else pl.col(column) <= code
         return self._flag(beyond.fill_null(False) & ~self.missing_expr(column))
 
