@@ -19,6 +19,10 @@ A file ``cases_<topic>.py`` may also define
   the file as it is; None where the method has no such setting. Found by itself where a parameter such
   as ``rate_percent`` or ``variance_ratio`` may be 0.
 
+- ``DECKS: dict[str, Callable[[Microdata], Microdata]]``: what the file must be like for this class, made
+  from :func:`deck` (one record per household, say).
+- ``TRADE_OFF: set[str]``: measures that weigh risk against loss, so that the original isn't their best.
+
 A mask whose very purpose is another type (a recode that makes classes of numbers) says so with a class
 variable ``keeps_types = False``. A class that fails the contract is mended, never excused: there is no
 list of exceptions.
@@ -71,7 +75,7 @@ VALUES: dict[str, Any] = {
     "cells": ("SEX",),
     "strata": ("SEX",),
     "covariates": ("WAGE", "RACE"),
-    "match_on": ("HSIZE", "SEX"),
+    "match_on": ("HSIZE",),
     "swap": ("COUNTY", "TRACT"),
     "similar": ("HSIZE",),
     "hierarchy": GEOGRAPHY,
@@ -112,8 +116,24 @@ CASES: dict[str, Callable[[Microdata], Mask | Measure]] = {
     "top_bottom_code": lambda data: sf.TopBottomCode(
         columns=MONEY, top_percent=10, bottom_percent=5, replace="mean"
     ),
+    "confidentiality_edit_1990": lambda data: sf.ConfidentialityEdit1990(
+        match_on=("HSIZE",), swap=("COUNTY", "TRACT"), within=("STATE",), rate_percent=20
+    ),
+    "record_swap": lambda data: sf.RecordSwap(
+        hierarchy=GEOGRAPHY, similar=("HSIZE",), rate_percent=30, on_conflict="rate"
+    ),
+    "propensity": lambda data: sf.Propensity(columns=("SEX", "WAGE", "RENT"), permutations=2),
 }
-ZERO: dict[str, Callable[[Microdata], Mask | None]] = {}
+ZERO: dict[str, Callable[[Microdata], Mask | None]] = {
+    "record_swap": lambda data: sf.RecordSwap(
+        hierarchy=GEOGRAPHY, similar=("HSIZE",), rate_percent=0, on_conflict="rate"
+    ),
+}
+DECKS: dict[str, Callable[[Microdata], Microdata]] = {
+    # It swaps single records, and refuses to tear households apart.
+    "confidentiality_edit_2000": lambda data: data.with_roles(household=None),
+}
+TRADE_OFF: set[str] = {"score"}
 
 
 @cache
@@ -186,9 +206,10 @@ def deck(n: int = 320, *, complete: bool = False) -> Microdata:
 
 
 @cache
-def _case_files() -> dict[str, dict[str, Any]]:
-    """``CASES`` and ``ZERO`` of this file and of every ``cases_<topic>.py`` beside it."""
-    found: dict[str, dict[str, Any]] = {"CASES": dict(CASES), "ZERO": dict(ZERO)}
+def _case_files() -> dict[str, Any]:
+    """The tables of this file and of every ``cases_<topic>.py`` beside it."""
+    tables: dict[str, Any] = {"CASES": CASES, "ZERO": ZERO, "DECKS": DECKS, "TRADE_OFF": TRADE_OFF}
+    found = {table: entries.copy() for table, entries in tables.items()}
     for path in sorted(Path(__file__).parent.glob("cases_*.py")):
         spec = importlib.util.spec_from_file_location(f"contract_{path.stem}", path)
         assert spec is not None
@@ -199,6 +220,18 @@ def _case_files() -> dict[str, dict[str, Any]]:
         for table, entries in found.items():
             entries.update(getattr(module, table, {}))
     return found
+
+
+def deck_for(cls: type[Declared], n: int = 320, *, complete: bool = False) -> Microdata:
+    """The deck as this class needs it."""
+    edit = _case_files()["DECKS"].get(cls.name)
+    data = deck(n, complete=complete)
+    return edit(data) if edit is not None else data
+
+
+def trade_offs() -> set[str]:
+    """The measures that weigh risk against loss."""
+    return set(_case_files()["TRADE_OFF"])
 
 
 def example(cls: type[Declared], data: Microdata) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from cases import MONEY, deck, example, no_strength
+from cases import MONEY, deck_for, example, no_strength
 
 import sfumato as sf
 from sfumato import registry
@@ -56,7 +56,7 @@ def tells_nothing(message: str, data: Microdata) -> None:
     """No original value of a sensitive column is in the message (short ones could be anything)."""
     for column in MONEY:
         values = data.column(column).cast(pl.String, strict=False).drop_nulls().unique()
-        told = [v for v in values if len(v) >= 5 and v in message]
+        told = [v for v in values if len(v) >= 5 and v[-1].isdigit() and v in message]
         assert not told, f"an original value of {column} is in the message"
 
 
@@ -82,30 +82,31 @@ def test_it_documents_itself(cls: type[Mask]) -> None:
 
 @every_mask
 def test_it_is_a_frozen_value(cls: type[Mask]) -> None:
-    mask = example(cls, deck())
+    mask = example(cls, deck_for(cls))
     with pytest.raises(dataclasses.FrozenInstanceError):
         mask.id = "other"
-    assert mask == example(cls, deck())
+    assert mask == example(cls, deck_for(cls))
     assert mask != dataclasses.replace(mask, id="other")
 
 
 @every_mask
 def test_it_goes_through_a_plan(cls: type[Mask]) -> None:
-    mask = example(cls, deck())
+    mask = example(cls, deck_for(cls))
     text = json.dumps(mask.to_dict())
     assert cls.from_dict(json.loads(text)) == mask
-    plan = sf.Plan(steps=[mask], schema=deck().schema)
+    plan = sf.Plan(steps=[mask], schema=deck_for(cls).schema)
     assert sf.Plan.loads(plan.to_toml()).steps == (mask,)
 
 
 @every_mask
 def test_an_unknown_column_is_a_clear_error(cls: type[Mask]) -> None:
-    mask = example(cls, deck())
-    named = [c for c in mask.named_columns() if c in deck().columns]
+    mask = example(cls, deck_for(cls))
+    named = [c for c in mask.named_columns() if c in deck_for(cls).columns]
     if not named:
         return
     gone = Microdata(
-        deck().frame.drop(named[0]), deck().schema.restricted_to(set(deck().columns) - {named[0]})
+        deck_for(cls).frame.drop(named[0]),
+        deck_for(cls).schema.restricted_to(set(deck_for(cls).columns) - {named[0]}),
     )
     with pytest.raises(SfumatoError, match=named[0]):
         mask.mask(gone, seed=1)
@@ -116,7 +117,7 @@ def test_an_unknown_column_is_a_clear_error(cls: type[Mask]) -> None:
 
 @every_mask
 def test_it_changes_what_it_says_and_nothing_else(cls: type[Mask]) -> None:
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
     masked, _ = carried_out(mask, data)
     touched = list(mask.changes(data))
@@ -135,7 +136,7 @@ def test_it_changes_what_it_says_and_nothing_else(cls: type[Mask]) -> None:
 
 @every_mask
 def test_it_leaves_the_original_alone(cls: type[Mask]) -> None:
-    data = deck()
+    data = deck_for(cls)
     before = data.frame.clone()
     bytes_before = before.hash_rows(seed=1).to_list()
     example(cls, data).mask(data, seed=1)
@@ -144,7 +145,7 @@ def test_it_leaves_the_original_alone(cls: type[Mask]) -> None:
 
 @every_mask
 def test_same_seed_same_bytes_other_seed_other_bytes(cls: type[Mask]) -> None:
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
     one, drew = carried_out(mask, data, 1)
     two, _ = carried_out(mask, data, 1)
@@ -159,7 +160,7 @@ def test_same_seed_same_bytes_other_seed_other_bytes(cls: type[Mask]) -> None:
 @pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
 @every_mask
 def test_another_step_leaves_its_draws_alone(cls: type[Mask]) -> None:
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
     if "SPARE" in mask.changes(data):
         return
@@ -172,11 +173,11 @@ def test_another_step_leaves_its_draws_alone(cls: type[Mask]) -> None:
 
 @every_mask
 def test_threads_dont_matter(cls: type[Mask], monkeypatch: pytest.MonkeyPatch) -> None:
-    mask = example(cls, deck())
+    mask = example(cls, deck_for(cls))
     monkeypatch.setenv("SFUMATO_THREADS", "1")
-    one = mask.mask(deck(), seed=1).frame
+    one = mask.mask(deck_for(cls), seed=1).frame
     monkeypatch.setenv("SFUMATO_THREADS", "2")
-    assert same(one, mask.mask(deck(), seed=1).frame)
+    assert same(one, mask.mask(deck_for(cls), seed=1).frame)
 
 
 ROWS = {name: cls for name, cls in MASKS.items() if issubclass(cls, RowsMask)}
@@ -185,19 +186,19 @@ ROWS = {name: cls for name, cls in MASKS.items() if issubclass(cls, RowsMask)}
 @pytest.mark.parametrize("cls", ROWS.values(), ids=ROWS)
 def test_chunks_dont_matter(cls: type[RowsMask], monkeypatch: pytest.MonkeyPatch) -> None:
     """Both on the mask's own path and on the chunked path that an engine takes."""
-    mask: RowsMask = example(cls, deck())
-    whole = mask.mask(deck(), seed=1).frame
+    mask: RowsMask = example(cls, deck_for(cls))
+    whole = mask.mask(deck_for(cls), seed=1).frame
     for size in (7, 100):
         monkeypatch.setattr(cls, "chunk_records", size)
-        assert same(whole, mask.mask(deck(), seed=1).frame)
-        pieces = RowsMask._apply(mask, deck(), Seed.from_int(1).draws(mask.name), Notes())
+        assert same(whole, mask.mask(deck_for(cls), seed=1).frame)
+        pieces = RowsMask._apply(mask, deck_for(cls), Seed.from_int(1).draws(mask.name), Notes())
         assert same(whole, pieces.frame)
 
 
 @pytest.mark.parametrize("layout", ["chunked", "sliced", "lazy"])
 @every_mask
 def test_the_layout_in_memory_doesnt_matter(cls: type[Mask], layout: str) -> None:
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
     frame: Any = data.frame
     if layout == "chunked":
@@ -212,7 +213,7 @@ def test_the_layout_in_memory_doesnt_matter(cls: type[Mask], layout: str) -> Non
 
 @every_mask
 def test_pandas_comes_in(cls: type[Mask]) -> None:
-    data = deck(complete=True)
+    data = deck_for(cls, complete=True)
     mask = example(cls, data)
     from_pandas = mask.mask(Microdata(data.frame.to_pandas(), data.schema), seed=1)
     want = mask.mask(data, seed=1).frame
@@ -221,7 +222,7 @@ def test_pandas_comes_in(cls: type[Mask]) -> None:
 
 @every_mask
 def test_missing_values_stay(cls: type[Mask]) -> None:
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
     masked = mask.mask(data, seed=1)
     for column in mask.changes(data):
@@ -235,15 +236,15 @@ def test_missing_values_stay(cls: type[Mask]) -> None:
             assert before.null_count() == after.null_count()
 
 
-ZERO = {name: cls for name, cls in MASKS.items() if no_strength(cls, deck()) is not None}
+ZERO = {name: cls for name, cls in MASKS.items() if no_strength(cls, deck_for(cls)) is not None}
 
 
 @pytest.mark.parametrize("cls", ZERO.values(), ids=ZERO)
 def test_no_strength_is_the_identity(cls: type[Mask]) -> None:
-    mask = no_strength(cls, deck())
+    mask = no_strength(cls, deck_for(cls))
     assert mask is not None
-    masked = mask.mask(deck(), seed=1)
-    assert same(masked.frame.select(deck().columns), deck().frame)
+    masked = mask.mask(deck_for(cls), seed=1)
+    assert same(masked.frame.select(deck_for(cls).columns), deck_for(cls).frame)
 
 
 # -- files at the edge ----------------------------------------------------------------------------
@@ -252,13 +253,13 @@ def test_no_strength_is_the_identity(cls: type[Mask]) -> None:
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 @every_mask
 def test_tiny_files(cls: type[Mask], n: int) -> None:
-    mask = example(cls, deck())
-    tried(mask, deck().slice(0, n))
+    mask = example(cls, deck_for(cls))
+    tried(mask, deck_for(cls).slice(0, n))
 
 
 @every_mask
 def test_all_records_alike(cls: type[Mask]) -> None:
-    data = deck(complete=True)
+    data = deck_for(cls, complete=True)
     mask = example(cls, data)
     index = pl.Series([0] * 40)
     frame = data.frame.select(pl.all().gather(index)).with_columns(
@@ -275,7 +276,7 @@ def edited(data: Microdata, mask: Mask, make: Any) -> list[Microdata]:
 
 @every_mask
 def test_a_constant_column(cls: type[Mask]) -> None:
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
     for one in edited(data, mask, lambda s: pl.Series([s.drop_nulls()[3]] * len(s), dtype=s.dtype)):
         tried(mask, one)
@@ -283,7 +284,7 @@ def test_a_constant_column(cls: type[Mask]) -> None:
 
 @every_mask
 def test_an_all_missing_column(cls: type[Mask]) -> None:
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
     for column in [c for c in mask.changes(data) if c in data.columns][:3]:
         one = data.with_columns({column: pl.Series([None] * len(data), dtype=data.dtype(column))})
@@ -309,7 +310,7 @@ DTYPES = [
 @every_mask
 def test_columns_of_any_type(cls: type[Mask], dtype: Any) -> None:
     """It works and keeps the type, or it says that it can't."""
-    data = deck()
+    data = deck_for(cls)
     mask = example(cls, data)
 
     def cast(series: pl.Series) -> pl.Series:
@@ -326,7 +327,7 @@ def test_columns_of_any_type(cls: type[Mask], dtype: Any) -> None:
 
 @every_mask
 def test_infinite_values(cls: type[Mask]) -> None:
-    data = deck(complete=True)
+    data = deck_for(cls, complete=True)
     mask = example(cls, data)
     floats = [c for c in mask.changes(data) if c in data.columns and data.dtype(c).is_float()]
     for column in floats:
