@@ -35,12 +35,8 @@ class SumPlan:
     swapped: dict[str, str]
     rules: tuple[tuple[str, tuple[str, ...]], ...]
     follows: dict[str, str]
-
-    @property
-    def mended(self) -> tuple[str, ...]:
-        """Columns that change without being swapped, in either way."""
-        named = [c for total, parts in self.rules for c in (total, *parts)]
-        return tuple(dict.fromkeys(c for c in named if c not in self.swapped))
+    mended: tuple[str, ...]
+    """Columns that change without being swapped: totals added up again, or components scaled."""
 
 
 def plan_sums(schema: Schema, columns: Sequence[str], way: Way, together: bool) -> SumPlan:
@@ -86,7 +82,7 @@ def _rebuild(sums: Mapping[str, tuple[str, ...]], order: list[str], columns: Seq
             lead = next(swapped[p] for p in _leaves(sums, total) if p in swapped)
             follows[total] = total if total in columns else lead
             touched.add(total)
-    return SumPlan(swapped, tuple(rules), follows)
+    return SumPlan(swapped, tuple(rules), follows, tuple(total for total, _ in rules))
 
 
 def _leaves(sums: Mapping[str, tuple[str, ...]], total: str) -> list[str]:
@@ -119,7 +115,8 @@ def _scale(sums: Mapping[str, tuple[str, ...]], order: list[str], columns: Seque
         if total in reached:
             rules.append((total, sums[total]))
             reached |= set(sums[total])
-    return SumPlan(swapped, tuple(rules), {})
+    mended = tuple(dict.fromkeys(part for _, parts in rules for part in parts))
+    return SumPlan(swapped, tuple(rules), {}, mended)
 
 
 # -- on the values --------------------------------------------------------------------------------

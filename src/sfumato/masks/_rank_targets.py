@@ -30,6 +30,7 @@ SCALE_PER_WINDOW = math.sqrt(MEAN_SQUARE_SHIFT / _GEOMETRIC_SQUARE)
 
 _COARSE_BINS = 16_384  # ranks that a first search looks at
 _COARSE_ABOVE = 65_536  # more values than this are searched coarsely first
+_NARROW = 20  # windows of fewer ranks are rounded up: re-pairing can narrow a swap, never widen it
 _DENSE_ABOVE = 1_024  # the same for the geometric law, whose prediction costs bins × reach
 _COARSE_STEPS, _FINE_STEPS = 500_000, 8_000_000  # of such a prediction
 
@@ -225,11 +226,12 @@ def solve(
     partner: Partner,
     top: float | None = None,
     bottom: float | None = None,
+    adjust: bool = True,
 ) -> Solution:
-    """The window that a target asks for."""
+    """The window that a target asks for; with ``adjust``, one that re-pairing can work in."""
     law = Law(ranked, spread, partner)
     if target.kind != "window_percent" and interval == "calibrated":
-        return _calibrate(law, target)
+        return _calibrate(law, target, adjust)
     percent = target.value
     if target.kind != "window_percent":
         percent = theorem_percent(target, spread, top, bottom)
@@ -244,7 +246,7 @@ def _solution(law: Law, percent: float, **found: object) -> Solution:
     return Solution(percent, law.windows(percent), effects[0], effects[1], **found)  # type: ignore[arg-type]
 
 
-def _calibrate(law: Law, target: Target) -> Solution:
+def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
     """The window whose expected effect is the goal: coarsely first, then on all values."""
     goal = target.goal
     assert goal is not None
@@ -267,7 +269,9 @@ def _calibrate(law: Law, target: Target) -> Solution:
         here, there = loss(guess, True), loss(wider, True)
         if wider > guess and 0 < here < there:  # the slope that full passes start with
             power = min(max(math.log(there / here) / math.log(wider / guess), 0.2), 4.0)
-    ranks, reached = search(lambda w: loss(w, False), wanted, highest, guess, power, 5e-4, whole)
+    ranks, reached = search(
+        lambda w: loss(w, False), wanted, highest, guess, power, 5e-4, whole, whole and adjust
+    )
     final = loss(ranks, False)
     percent = 100.0 * ranks / widest
     other = law.effect(percent, relative=not relative, coarse=law.is_large)
@@ -296,9 +300,10 @@ def search(
     power: float,
     close: float,
     whole: bool,
+    up: bool = False,
 ) -> tuple[float, bool]:
     """The w in 1 … highest whose increasing loss comes nearest to what is wanted, and whether the
-    wanted loss lies between those of the ends. ``close`` is relative.
+    wanted loss lies between those of the ends. ``close`` is relative; ``up`` rounds narrow windows up.
 
     Secant steps in log w against log loss (a power law, nearly), kept inside a bracket.
     """
@@ -344,5 +349,8 @@ def search(
         if high:
             w = min(w, high - 1 if whole else high)
         w = min(max(w, 1.0), float(highest))
+    if up and low and high and low < _NARROW:
+        # Steps of one rank are coarse here. The wider window holds the wanted loss within it.
+        return high, True
     best = min(seen, key=lambda x: abs(seen[x] - wanted))
     return best, True

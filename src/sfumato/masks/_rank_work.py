@@ -21,12 +21,14 @@ from sfumato.masks._rank_ranks import AnyArray, Ranked, order_ties, rank
 from sfumato.masks._rank_targets import Law, Solution, Spread, Target, solve
 from sfumato.masks.base import Notes, in_threads
 from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.schema import Variable
 
 if TYPE_CHECKING:
     from sfumato.masks.rank_swap import RankSwap
 
 # How far from its goal a calibrated column may end before it is said: R, and K relative to K0.
 _NEAR_CORRELATION, _NEAR_CHANGE = 0.002, 0.02
+_BLOCKS = 65_536  # in which a swap looks for pairs whose change matters
 
 # What a mask found on a file: its guarantees ask again, and the window doesn't depend on chance.
 _SOLVED: WeakKeyDictionary[Microdata, dict[tuple[str, str], Solution]] = WeakKeyDictionary()
@@ -124,6 +126,8 @@ class Work:
 
     def _solve(self, column: str, ranked: Ranked, target: Target) -> Solution:
         spread, variable = Spread.of(ranked), self.data.schema[column]
+        if self.mask.together and self.mask.rank_by == "principal":
+            variable = Variable()  # a component has no codes
         if (
             target.kind == "mean_change"
             and spread.n
@@ -134,9 +138,9 @@ class Work:
                 f"rank_swap: K0 is the mean of |a′−a|/a over positive values, and {column} has {why}",
                 hint="use `correlation` (R0) or `window_percent`",
             )
-        return solve(
-            ranked, spread, target, self.mask.interval, self.mask.partner, variable.top, variable.bottom
-        )
+        mask = self.mask
+        codes = variable.top, variable.bottom
+        return solve(ranked, spread, target, mask.interval, mask.partner, *codes, adjust=mask.adjust)
 
     def moves(self, after: Microdata, column: str) -> Moves:
         """What the guarantee of a bounded displacement looks at."""
@@ -181,6 +185,8 @@ class Work:
         out = data.with_columns(new)
         for swapped in done:
             self._note(swapped, notes)
+        if self.mask.together:
+            self._note_block(out, done[0], notes)
         pairs = pair_figures([s.sampled for s in done if s.sampled is not None])
         if pairs:
             notes.figure("pair_correlations", pairs)
@@ -247,7 +253,7 @@ class Work:
         draws: Draws,
     ) -> int:
         """Re-pair inside the window until the target is met; at most a tenth of the pairs."""
-        from sfumato.kernels.rank_swap import change, re_pair
+        from sfumato.kernels.rank_swap import change, leverage, re_pair
 
         if spread.variance == 0 or not solution.within_reach or target.goal is None:
             return 0
@@ -258,20 +264,25 @@ class Work:
         windows = solution.windows
         if self.mask.partner == "geometric":  # moves of a usual length; there is no bound to keep to
             windows = np.ceil(3.0 * windows)
+        windows = windows.astype(np.int64)
         n = len(ranked)
-        generator = draws.stream(column, purpose="re-pair").generator()
+        size = -(-n // _BLOCKS)
+        lever = np.empty(-(-n // size))
+        leverage(ranked.values, ranked.starts, windows, by_change, size, lever)
         _, moves = re_pair(
             ranked.values,
             source,
             ranked.starts,
-            windows.astype(np.int64),
+            windows,
             relative if by_change else squares,
             wanted,
             1e-6 * whole,
             by_change,
-            generator,
+            lever,
+            size,
+            draws.stream(column, purpose="re-pair").generator(),
             n // 40 + 8,
-            max(200_000, n // 4),
+            max(200_000, n // 10),
         )
         return int(moves)
 
@@ -314,7 +325,9 @@ class Work:
                 "it is swapped in a window of 5 percent"
             )
             target = Target("window_percent", 5.0)
-        solution = solve(ranked, spread, target, self.mask.interval, self.mask.partner)
+        solution = solve(
+            ranked, spread, target, self.mask.interval, self.mask.partner, adjust=self.mask.adjust
+        )
         swapped = self._swap(label, ranked, rows, draws, target, solution, False)
         self._note(swapped, notes)
         out, values = rest.copy(), np.empty(len(rows))
@@ -322,9 +335,19 @@ class Work:
         out[rows] = values
         return out
 
+    def _note_block(self, out: Microdata, swapped: Swapped, notes: Notes) -> None:
+        """The correlation of each column that travelled with what it was."""
+        for column in self._block:
+            if self.data.is_numeric(column) and len(swapped.ranked) > 1:
+                before, after = self.data.numbers(column), out.numbers(column)
+                if swapped.rows is not None:
+                    before, after = before[swapped.rows], after[swapped.rows]
+                if before.std() > 0:
+                    notes.figure("correlation", float(np.corrcoef(before, after)[0, 1]), column)
+
     def _note(self, swapped: Swapped, notes: Notes) -> None:
         for name, value in swapped.figures.items():
-            if value is not None:
+            if value is not None and not (isinstance(value, float) and math.isnan(value)):
                 notes.figure(name, value, swapped.column)
         for warning in swapped.warnings:
             notes.warn(warning)
@@ -411,11 +434,8 @@ def _cautions(
     achieved = figures["achieved"]
     if not solution.within_reach and solution.reach is not None:
         low, high = solution.reach
-        which = (
-            "every window changes it more"
-            if (solution.percent < 50)
-            else "even a full shuffle changes it less"
-        )
+        too_far = target.goal < low if target.kind == "mean_change" else target.goal > high
+        which = "every window changes it more" if too_far else "even a full shuffle changes it less"
         out.append(
             f"{column} can't be brought to {word} = {target.goal:.4g}: {which}; windows reach {low:.4g} to "
             f"{high:.4g}, and this swap has {achieved:.4g}. A few values far from all others, or strata, "
@@ -430,4 +450,4 @@ def _cautions(
                 else "ties or a few values far from all others leave no nearer swap"
             )
             out.append(f"{column} was to have {word} = {target.goal:.4g} and has {achieved:.4g}: {reason}")
-    return [text for text in out if not math.isnan(achieved)]
+    return out

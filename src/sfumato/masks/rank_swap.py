@@ -176,10 +176,12 @@ class RankSwap(Mask):
                 out.append(
                     Problem(0, f"`order_by` needs numbers to order {column} by, but {by} holds {types[by]}")
                 )
+        if self.together and self.rank_by == "principal" and self.mean_change is not None:
+            out.append(Problem(0, "`mean_change` needs a column, not a component", "use `correlation`"))
         for column in self.columns:
             dtype = types.get(column)
-            if dtype is None:
-                continue
+            if dtype is None or (self.together and self.rank_by == "first" and column != self.columns[0]):
+                continue  # a column that only travels along needs no order
             numeric = dtype.is_numeric() and column not in self.order_by and not schema[column].order
             ordered = (
                 dtype.is_numeric()

@@ -1,0 +1,328 @@
+"""The kernels of rank swapping against slow, obvious twins."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sfumato.draws import Seed
+from sfumato.kernels import rank_law, rank_swap, sort, t_order
+
+
+def generator(name: str = "", seed: int = 0) -> np.random.Generator:
+    return Seed.from_int(seed).draws("kernel tests").stream(name).generator()
+
+
+# -- sorting --------------------------------------------------------------------------------------
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(finite, max_size=60))
+def test_floats_are_sorted_stably_with_their_places(values):
+    x = np.array(values, dtype=np.float64)
+    order = np.argsort(x, kind="stable")
+    got, places = sort.sorted_with_places(x)
+    assert places.tolist() == order.tolist()
+    assert (got == x[order]).all()
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60))
+def test_integers_are_sorted_stably_with_their_places(values):
+    x = np.array(values, dtype=np.int64)
+    order = np.argsort(x, kind="stable")
+    got, places = sort.sorted_with_places(x)
+    assert places.tolist() == order.tolist()
+    assert (got == x[order]).all()
+
+
+@pytest.mark.parametrize("long_runs", [False, True])
+def test_keys_that_collide_when_cut_are_mended(long_runs):
+    # 50,000 places take 16 of 64 bits, so neighbours in the last bits of a float collide.
+    base = 1.0 + generator("collide").integers(0, 3 if long_runs else 20_000, 50_000) * 1e-3
+    x = base + generator("tail").integers(0, 50, 50_000) * np.spacing(1.0)
+    x[0] = -1e300
+    got, places = sort.sorted_with_places(x)
+    order = np.argsort(x, kind="stable")
+    assert (places == order).all()
+    assert (got == x[order]).all()
+
+
+def test_minus_zero_ties_with_zero():
+    got, places = sort.sorted_with_places(np.array([0.0, -0.0, -1.0, 0.0]))
+    assert places.tolist() == [2, 0, 1, 3]
+    assert got.tolist() == [-1.0, 0.0, 0.0, 0.0]
+
+
+def test_strata_are_gathered_stably():
+    rng = generator("strata")
+    x, strata = rng.integers(0, 9, 500).astype(np.int64), rng.integers(0, 4, 500)
+    values, places = sort.sorted_with_places(x)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(strata, minlength=4))])
+    out_values, out_places = np.empty_like(values), np.empty_like(places)
+    sort.gather_strata(values, places, strata, starts, out_values, out_places)
+    twin = sorted(range(500), key=lambda i: (strata[i], x[i], i))
+    assert out_places.tolist() == twin
+    assert out_values.tolist() == [x[i] for i in twin]
+
+
+def test_equal_values_come_in_every_order_alike():
+    values, starts = np.array([1.0, 2.0, 2.0, 2.0, 3.0, 3.0]), np.array([0, 5, 6])
+    rng, seen = generator("ties"), Counter()
+    for _ in range(6000):
+        places = np.arange(6, dtype=np.uint32)
+        sort.shuffle_ties(values, places, starts, rng)
+        assert places[0] == 0
+        assert places[4:].tolist() == [4, 5]  # the two 3s lie in different strata
+        seen[tuple(places[1:4].tolist())] += 1
+    assert len(seen) == 6
+    assert stats.chisquare(list(seen.values())).pvalue > 1e-4
+
+
+# -- pairing --------------------------------------------------------------------------------------
+
+
+def law_of_pairing(n: int, weight) -> dict[tuple[int, ...], Fraction]:
+    """Every pairing of Moore's section VII and its exact chance; weight(d) of a displacement d."""
+    out: dict[tuple[int, ...], Fraction] = {}
+
+    def go(source: list[int], chance: Fraction) -> None:
+        free = [r for r in range(n) if source[r] < 0]
+        if not free:
+            key = tuple(source)
+            out[key] = out.get(key, Fraction(0)) + chance
+            return
+        j, rest = free[0], [k for k in free[1:] if weight(k - free[0]) > 0]
+        if not rest:
+            go([*source[:j], j, *source[j + 1 :]], chance)
+            return
+        total = sum(weight(k - j) for k in rest)
+        for k in rest:
+            new = source.copy()
+            new[j], new[k] = k, j
+            go(new, chance * weight(k - j) / total)
+
+    go([-1] * n, Fraction(1))
+    return out
+
+
+def simulated(pair, n: int, argument, draws: int) -> Counter[tuple[int, ...]]:
+    rng, seen = generator(f"{n} {argument}"), Counter()
+    starts, arguments, source = np.array([0, n]), np.array([argument]), np.empty(n, np.uint32)
+    for _ in range(draws):
+        pair(starts, arguments, rng, source)
+        seen[tuple(source.tolist())] += 1
+    return seen
+
+
+@pytest.mark.parametrize(("n", "window"), [(4, 2), (5, 3), (6, 2), (7, 3), (7, 6)])
+def test_uniform_pairing_has_the_law_of_the_literal_algorithm(n, window):
+    exact = law_of_pairing(n, lambda d: Fraction(1 if d <= window else 0))
+    seen = simulated(rank_swap.pair_uniform, n, window, 8000)
+    assert set(seen) <= set(exact)
+    expected = np.array([float(p) for p in exact.values()]) * 8000
+    assert stats.chisquare([seen[key] for key in exact], expected).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(("n", "scale"), [(5, 0.7), (6, 2.0), (7, 1.0)])
+def test_geometric_pairing_has_the_law_of_the_literal_algorithm(n, scale):
+    exact = law_of_pairing(n, lambda d: Fraction(float(np.exp(-d / scale))))
+    likely = {key: float(p) for key, p in exact.items() if p * 8000 > 5}
+    seen = simulated(rank_swap.pair_geometric, n, scale, 8000)
+    assert set(seen) <= set(exact)
+    others = 8000 - sum(seen[key] for key in likely)
+    counts = [seen[key] for key in likely] + [others]
+    expected = [p * 8000 for p in likely.values()] + [(1 - sum(likely.values())) * 8000]
+    if expected[-1] < 1e-6:
+        counts, expected = counts[:-1], expected[:-1]
+    assert stats.chisquare(counts, expected).pvalue > 1e-4
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=5), st.integers(0, 12), st.integers(0, 5))
+def test_pairs_are_mutual_inside_window_and_stratum(sizes, window, seed):
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    n = int(starts[-1])
+    source = np.empty(n, np.uint32)
+    windows = np.full(len(sizes), window)
+    left = rank_swap.pair_uniform(starts, windows, generator("pairs", seed), source)
+    ranks = np.arange(n)
+    assert (source[source] == ranks).all()
+    assert (np.abs(source.astype(int) - ranks) <= window).all()
+    stratum = np.searchsorted(starts, ranks, side="right")
+    assert (stratum[source] == stratum).all()
+    assert left == (sum(s % 2 for s in sizes) if window else 0)
+    if window:
+        assert (source == ranks).sum() == left  # an even stratum leaves none, an odd one exactly one
+
+
+@given(st.integers(3, 41), st.integers(1, 12), st.integers(0, 20))
+def test_a_left_over_joins_a_cycle_inside_the_window(n, window, seed):
+    starts, windows, source = np.array([0, n]), np.array([window]), np.empty(n, np.uint32)
+    left = rank_swap.pair_uniform(starts, windows, generator("cycle", seed), source)
+    staying = rank_swap.close_cycles(source, starts, windows)
+    assert staying <= left
+    assert sorted(source.tolist()) == list(range(n))
+    shifts = np.abs(source.astype(int) - np.arange(n))
+    assert (shifts <= window).all()
+    assert (shifts == 0).sum() == staying
+
+
+def test_change_sums_squares_and_relative_changes():
+    values, source = np.array([-1.0, 0.0, 2.0, 4.0]), np.array([2, 1, 0, 3], np.uint32)
+    squares, relative, positive, moved = rank_swap.change(values, source)
+    assert (squares, positive, moved) == (18.0, 2, 2)
+    assert relative == pytest.approx(3 / 2)  # of the positive values only the 2 moved, by 3
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_re_pairing_reaches_the_wanted_sum_inside_window_and_strata(relative):
+    rng = generator("re-pair")
+    starts = np.array([0, 1500, 4000])
+    values = np.concatenate([np.sort(rng.gamma(2, 1, 1500)), np.sort(rng.gamma(3, 1, 2500))])
+    windows, source = np.array([60, 100]), np.empty(4000, np.uint32)
+    rank_swap.pair_uniform(starts, windows, rng, source)
+    now = rank_swap.change(values, source)[1 if relative else 0]
+    lever = np.empty(4000)
+    rank_swap.leverage(values, starts, windows, relative, 1, lever)
+    reached, moves = rank_swap.re_pair(
+        values, source, starts, windows, now, 0.99 * now, 1e-9 * now, relative, lever, 1, rng, 1000, 10**6
+    )
+    assert 0 < moves < 1000
+    assert reached == pytest.approx(0.99 * now, rel=2e-9)
+    assert rank_swap.change(values, source)[1 if relative else 0] == pytest.approx(reached, rel=1e-9)
+    ranks = np.arange(4000)
+    assert (source[source] == ranks).all()
+    assert (np.abs(source.astype(int) - ranks) <= np.repeat(windows, [1500, 2500])).all()
+    assert ((source < 1500) == (ranks < 1500)).all()
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_leverage_is_the_span_of_the_window_block_by_block(relative, size):
+    values, starts, windows = np.array([-1.0, 0.5, 2.0, 3.0, 7.0, 1.0, 4.0, 6.0]), np.array([0, 5, 8]), [2, 1]
+    own = []
+    for s, (start, stop) in enumerate(itertools.pairwise(starts)):
+        for j in range(start, stop):
+            span = values[min(stop - 1, j + windows[s])] - values[max(start, j - windows[s])]
+            own.append((span / values[j] if values[j] > 0 else 0.0) if relative else span**2)
+    twin = [sum(own[: min(8, at + size)]) for at in range(0, 8, size)]
+    out = np.empty(len(twin))
+    rank_swap.leverage(values, starts, np.array(windows), relative, size, out)
+    assert out == pytest.approx(twin)
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=9), st.integers(0, 4), st.randoms(use_true_random=False)
+)
+def test_beyond_the_window_counts_what_no_order_of_ties_explains(values, window, random):
+    values = sorted(values)
+    after = values.copy()
+    random.shuffle(after)
+    n = len(values)
+    twin = 0
+    for now, old in zip(after, values, strict=True):
+        ranks_old = [r for r in range(n) if values[r] == old]
+        ranks_now = [r for r in range(n) if values[r] == now]
+        twin += min(abs(a - b) for a, b in itertools.product(ranks_old, ranks_now)) > window
+    got = rank_swap.count_beyond(
+        np.array(values), np.arange(n, dtype=np.uint32), np.array([0, n]), np.array([window]), np.array(after)
+    )
+    assert got == twin
+
+
+# -- the law --------------------------------------------------------------------------------------
+
+
+def mean_field(values, weight):
+    """The recursion of kernels/rank_law.py, written out: Σ(a′−a)², Σ|a′−a|/a, E a′, E a′²."""
+    n = len(values)
+    left = np.ones(n)
+    squares = relative = 0.0
+    e1, e2 = np.zeros(n), np.zeros(n)
+    for j in range(n):
+        w = np.array([weight(t - j) for t in range(j + 1, n)])
+        pool = (w * left[j + 1 :]).sum()
+        if pool <= 1e-12:
+            e1[j] += left[j] * values[j]
+            e2[j] += left[j] * values[j] ** 2
+            continue
+        h = left[j] / pool
+        hw = np.minimum(h * w, 1 - 1e-9)
+        g = hw * left[j + 1 :]
+        for k, chance in enumerate(g, start=j + 1):
+            d = values[k] - values[j]
+            squares += 2 * chance * d * d
+            relative += chance * sum(d / v for v in (values[j], values[k]) if v > 0)
+            e1[j] += chance * values[k]
+            e1[k] += chance * values[j]
+            e2[j] += chance * values[k] ** 2
+            e2[k] += chance * values[j] ** 2
+        stay = left[j] - g.sum()
+        e1[j] += stay * values[j]
+        e2[j] += stay * values[j] ** 2
+        left[j + 1 :] *= 1 - hw
+    return squares, relative, e1, e2
+
+
+VALUES = np.sort(np.concatenate([np.zeros(7), [-3.0, -1.0], np.exp(np.linspace(-1, 3, 51))]))
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 25, 59])
+def test_the_uniform_pass_is_the_recursion(window):
+    squares, relative, _, _ = mean_field(VALUES, lambda d: 1.0 if d <= window else 0.0)
+    starts, windows = np.array([0, len(VALUES)]), np.array([window])
+    finite = (1 + 0.173 / window, 1 + 0.105 / window) if window > 1 else (1.0, 1.0)
+    got = rank_law.squares_uniform(VALUES, starts, windows, VALUES[30])
+    assert got == pytest.approx(squares * finite[0], rel=1e-5)
+    assert rank_law.changes_uniform(VALUES, starts, windows) == pytest.approx(relative * finite[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(("scale", "geometric"), [(6.0, False), (2.5, True), (0.4, True)])
+def test_the_dense_prediction_is_the_recursion(scale, geometric):
+    weight = (
+        (lambda d: np.exp(-d / scale) if d <= 20 * scale + 1 else 0.0)
+        if geometric
+        else (lambda d: 1.0 if d <= scale else 0.0)
+    )
+    squares, relative, e1, e2 = mean_field(VALUES, weight)
+    n, centre = len(VALUES), 2.0
+    starts = np.array([0, n])
+    parts = [np.empty(n) for _ in range(4)]
+    rank_law.bin_ranks(VALUES, starts, starts, np.array([1]), centre, *parts)
+    got1, got2 = np.empty(n), np.empty(n)
+    got = rank_law.predict_dense(*parts, centre, starts, np.array([scale]), geometric, np.ones(1), got1, got2)
+    assert got == pytest.approx((squares, relative), rel=1e-6)
+    assert got1 + centre == pytest.approx(e1, abs=1e-6)
+    assert got2 + 2 * centre * got1 + centre**2 == pytest.approx(e2, abs=1e-5)
+
+
+def test_bins_are_counted_from_both_ends():
+    values = np.arange(1.0, 12.0)  # eleven values in bins of three: 3, 3, 2, 3
+    m1, m2, mi, mp = (np.empty(4) for _ in range(4))
+    rank_law.bin_ranks(values, np.array([0, 11]), np.array([0, 4]), np.array([3]), 0.0, m1, m2, mi, mp)
+    assert m1.tolist() == [2.0, 5.0, 7.5, 10.0]
+    assert m2[2] == pytest.approx((49 + 64) / 2)
+    assert mi[0] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert mp.tolist() == [1.0] * 4
+
+
+# -- classes --------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.sampled_from([0.01, 0.3, 0.5, 1.0]), st.integers(0, 9))
+def test_a_share_of_each_class_changes_hands(classes, share, seed):
+    codes, source = np.array(classes, dtype=np.int64), np.arange(len(classes))
+    t_order.exchange_within(codes, 6, share, generator("classes", seed), source)
+    assert sorted(source.tolist()) == list(range(len(classes)))
+    assert (codes[source] == codes).all()
+    for c in range(6):
+        r = classes.count(c)
+        moved = sum(source[i] != i for i in range(len(classes)) if classes[i] == c)
+        assert moved == (0 if r < 2 else min(max(2, int(share * r + 0.5)), r))
