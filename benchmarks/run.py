@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+
 from harness import Table, arguments
 
 MEASURED = """
