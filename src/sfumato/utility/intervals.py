@@ -1,0 +1,238 @@
+"""Overlap of the confidence intervals of regression coefficients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from sfumato.draws import Draws
+from sfumato.errors import MeasureError, Problem, did_you_mean
+from sfumato.microdata import BoolArray, FloatArray, Microdata
+from sfumato.parameters import parameter
+from sfumato.schema import Schema
+from sfumato.utility._design import by_formula, formula_columns, formula_problem, frames_of
+from sfumato.utility._strata import matched_strata
+from sfumato.utility.base import Result, UtilityMeasure
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalOverlap(UtilityMeasure):
+    """How far a regression's confidence intervals from the two files overlap.
+
+    J_k = ½ [(U_over − L_over)/(U_orig − L_orig) + (U_over − L_over)/(U_mask − L_mask)] for coefficient
+    k, with L_over the larger of the two lower and U_over the smaller of the two upper ends. 1: the
+    intervals coincide; negative: they are apart, by so much of their lengths. ``value`` is J, the
+    mean over coefficients (and strata); ``non_overlaps`` counts J_k < 0, ``range`` is the central 90%
+    of the J_k. Higher is better.
+
+    ``formula`` is ``"y ~ a + b + a:b"``; categorical columns (text, or by the schema) become
+    indicators with the levels of both files. ``family`` is "linear" (least squares, Student
+    intervals) or "logistic" (maximum likelihood, Wald intervals; the response has two values, the
+    larger counts as 1). With ``within`` the model is fitted in each stratum, whose members each
+    file's own columns give. A coefficient that can't be estimated in one of the files (an aliased
+    or constant term, separation, too few records) is named in ``not_estimable`` and left out of J.
+
+    Reference: Karr, Kohnen, Oganian, Reiter, Sanil (2006); Oganian, Lesaja (2016), formula (2).
+
+    >>> import polars as pl, sfumato as sf
+    >>> x = pl.DataFrame({"y": [1.0, 2.1, 2.9, 4.2, 5.0], "a": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    >>> sf.IntervalOverlap(formula="y ~ a").measure(x, x).value
+    1.0
+    """
+
+    name: ClassVar[str] = "interval_overlap"
+    direction: ClassVar[Literal["lower", "higher"]] = "higher"
+    bounds: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
+    reference: ClassVar[str] = "Karr et al. (2006); Oganian, Lesaja (2016), formula (2)"
+
+    formula: str = parameter(doc='The regression, as in "INCOME ~ AGE + SEX".')
+    family: Literal["linear", "logistic"] = parameter(
+        "linear", doc="The kind of regression.", choices=("linear", "logistic")
+    )
+    within: tuple[str, ...] = parameter((), doc="Fit within each stratum of these columns.", columns=True)
+    level_percent: float = parameter(95.0, doc="The level of the intervals.", above=0, below=100)
+
+    def _check(self) -> Sequence[tuple[str, str | None]]:
+        problem = formula_problem(self.formula)
+        if problem:
+            return [(problem, None)]
+        if self.formula.count("~") != 1 or not self.formula.split("~")[0].strip():
+            return [("the formula needs a response: `y ~ a + b`", None)]
+        return ()
+
+    def check(self, schema: Schema, types: dict[str, Any]) -> list[Problem]:
+        missing = [c for c in formula_columns(self.formula) if c not in types]
+        return [
+            *super().check(schema, types),
+            *(
+                Problem(0, f"`formula` names {c!r}, which the data don't have", did_you_mean(c, types))
+                for c in missing
+            ),
+        ]
+
+    def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
+        one, two = frames_of(original, masked, formula_columns(self.formula))
+        rows: list[dict[str, Any]] = []
+        not_estimable: list[str] = []
+        for label, before, after in matched_strata(original, masked, self.within):
+            where = f" in {label}" if label else ""
+            if not len(before) or not len(after):
+                not_estimable.append(f"all{where}: the stratum is empty in one file")
+                continue
+            try:
+                fits = self._fits(one.iloc[before], two.iloc[after])
+            except MeasureError as problem:
+                if not self.within:
+                    raise
+                not_estimable.append(f"all{where}: {problem.message}")
+                continue
+            names, (low0, high0), (low1, high1) = fits
+            for k, name in enumerate(names):
+                ends = (low0[k], high0[k], low1[k], high1[k])
+                if not all(math.isfinite(e) for e in ends):
+                    not_estimable.append(f"{name}{where}")
+                    continue
+                rows.append(
+                    {
+                        "stratum": label,
+                        "coefficient": name,
+                        "original_low": low0[k],
+                        "original_high": high0[k],
+                        "masked_low": low1[k],
+                        "masked_high": high1[k],
+                        "j": overlap((low0[k], high0[k]), (low1[k], high1[k])),
+                    }
+                )
+        if not rows:
+            raise MeasureError(
+                "no coefficient can be estimated in both files: " + "; ".join(not_estimable[:5]),
+                hint="take a smaller model or coarser strata",
+            )
+        table = pl.DataFrame(rows)
+        j = table["j"].to_numpy()
+        apart = int((j < 0).sum())
+        notes = []
+        if not_estimable:
+            shown = "; ".join(not_estimable[:8]) + ("; …" if len(not_estimable) > 8 else "")
+            notes.append(f"{len(not_estimable)} coefficients can't be estimated in one of the files: {shown}")
+        return Result(
+            value=float(j.mean()),
+            unit="mean overlap J",
+            breakdown=table,
+            notes=tuple(notes),
+            figures={
+                "j": float(j.mean()),
+                "j_k": {_label(r): r["j"] for r in rows},
+                "range": (float(np.quantile(j, 0.05)), float(np.quantile(j, 0.95))),
+                "coefficients": len(rows),
+                "non_overlaps": apart,
+                "non_overlap_share": apart / len(rows),
+                "not_estimable": not_estimable,
+            },
+        )
+
+    def _fits(self, one: Any, two: Any) -> tuple[list[str], Any, Any]:
+        first, second = by_formula(self.formula, one, two)
+        intervals = []
+        for part in (first, second):
+            response = part.lhs.to_numpy(dtype=np.float64)
+            if response.shape[1] > 1:
+                # A two-valued category: formulaic gives an indicator for each; the last counts as 1.
+                response = response[:, -1:]
+            X = part.rhs.to_numpy(dtype=np.float64)
+            intervals.append(self._interval(X, response[:, 0]))
+        return [str(c) for c in first.rhs.columns], *intervals  # type: ignore[return-value]
+
+    def _interval(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        from scipy.stats import norm
+        from scipy.stats import t as student
+
+        n, p = X.shape
+        keep = estimable(X)
+        estimate, error = np.full(p, np.nan), np.full(p, np.nan)
+        tail = 0.5 + self.level_percent / 200.0
+        if self.family == "linear":
+            spare = n - int(keep.sum())
+            if spare > 0 and keep.any():
+                estimate[keep], error[keep] = least_squares(X[:, keep], y)
+            quantile = float(student.ppf(tail, spare)) if spare > 0 else math.nan
+        else:
+            values = np.unique(y)
+            if len(values) == 2:
+                estimate[keep], error[keep] = _logistic(X[:, keep], (y == values[1]).astype(np.float64))
+            elif len(values) > 2:
+                raise MeasureError("a logistic regression needs a response with two values")
+            quantile = float(norm.ppf(tail))
+        return estimate - quantile * error, estimate + quantile * error
+
+
+def overlap(one: tuple[float, float], two: tuple[float, float]) -> float:
+    """J_k of two intervals.
+
+    >>> overlap((0.0, 2.0), (0.0, 2.0)), overlap((0.0, 2.0), (1.0, 3.0)), overlap((0.0, 1.0), (2.0, 3.0))
+    (1.0, 0.5, -1.0)
+    """
+    shared = min(one[1], two[1]) - max(one[0], two[0])
+    lengths = (one[1] - one[0], two[1] - two[0])
+    if min(lengths) <= 0:  # an exact fit: the intervals are points
+        return 1.0 if one == two else (0.0 if shared >= 0 else -math.inf)
+    return 0.5 * (shared / lengths[0] + shared / lengths[1])
+
+
+def estimable(X: FloatArray, tolerance: float = 1e-7) -> BoolArray:
+    """Which columns aren't combinations of those before them (the rule of R's lm)."""
+    n, p = X.shape
+    keep = np.zeros(p, dtype=np.bool_)
+    basis = np.zeros((n, 0))
+    for j in range(p):
+        size = float(np.linalg.norm(X[:, j]))
+        if size == 0 or not math.isfinite(size):
+            continue
+        v = X[:, j] / size
+        for _ in range(2):  # twice is enough to be orthogonal to rounding
+            v = v - basis @ (basis.T @ v)
+        rest = float(np.linalg.norm(v))
+        if rest > tolerance:
+            keep[j] = True
+            basis = np.column_stack([basis, v / rest])
+    return keep
+
+
+def least_squares(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and standard errors of a full-rank linear regression."""
+    scale = np.linalg.norm(X, axis=0)
+    q, r = np.linalg.qr(X / scale)
+    beta = np.linalg.solve(r, q.T @ y)
+    residual = y - (X / scale) @ beta
+    inverse = np.linalg.inv(r)
+    variance = float(residual @ residual) / (len(y) - X.shape[1])
+    return beta / scale, np.sqrt(variance * (inverse * inverse).sum(axis=1)) / scale
+
+
+def _logistic(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and standard errors; NaN where the groups are separated."""
+    from sfumato.kernels.logistic import fit_logistic
+
+    constant = np.flatnonzero((X[0] == X).all(axis=0))
+    rest = np.setdiff1d(np.arange(X.shape[1]), constant)
+    estimate, error = np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
+    if not len(constant):
+        raise MeasureError("a logistic regression without an intercept isn't offered", hint="remove `- 1`")
+    fit = fit_logistic(np.asfortranarray(X[:, rest]), y, ridge=0.0, max_iterations=50)
+    standard = np.abs(fit.coefficients) * X[:, rest].std(axis=0)
+    separated = not fit.converged or (len(rest) and float(standard.max()) > 30)
+    if not separated:
+        se = np.sqrt(np.clip(np.diag(fit.covariance), 0, None))
+        estimate[rest], error[rest] = fit.coefficients, se[1:]
+        first = constant[0]
+        estimate[first], error[first] = fit.intercept / X[0, first], se[0] / abs(X[0, first])
+    return estimate, error
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{row['stratum']}: {row['coefficient']}" if row["stratum"] else str(row["coefficient"])
