@@ -19,11 +19,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sfumato import plan_source, registry
+from sfumato import plan_source
 from sfumato.draws import Seed
 from sfumato.errors import (
     InputError,
@@ -38,7 +38,7 @@ from sfumato.masks.base import Mask
 from sfumato.measures import Measure
 from sfumato.microdata import Microdata, as_microdata
 from sfumato.parameters import Declared
-from sfumato.schema import ROLES, Schema, as_variable
+from sfumato.schema import ROLES, Schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,18 +46,6 @@ if TYPE_CHECKING:
     from sfumato.run import Run
 
 FORMAT: Final = 1
-TOP_KEYS: Final = (
-    "format",
-    "title",
-    "data",
-    "read",
-    "roles",
-    "variables",
-    "step",
-    "measure",
-    "limits",
-    "release",
-)
 RELEASE_FORMATS: Final = ("parquet", "csv", "tsv", "arrow", "sav", "dta", "asc")
 
 
@@ -144,7 +132,7 @@ class Plan:
             if not isinstance(one, Measure):
                 raise ParameterError(f"a measure must be a measure, not {one!r}")
         if isinstance(self.limits, Mapping):
-            set_(self, "limits", tuple(_limits(self.limits)))
+            set_(self, "limits", tuple(limits_of(self.limits)))
         if isinstance(self.release, Mapping):
             set_(self, "release", ReleaseOptions(**self.release))
         if isinstance(self.schema, Mapping):
@@ -170,6 +158,8 @@ class Plan:
     @classmethod
     def loads(cls, text: str, *, base: str | Path = ".", name: str | None = None) -> Plan:
         """The plan in a text."""
+        from sfumato.plan_reader import read_plan
+
         plan, problems = read_plan(text, base=Path(base))
         errors = [p for p in problems if p.severity == "error"]
         if errors or plan is None:
@@ -304,149 +294,7 @@ class Plan:
         return carry_out(self, given, seed, **options)
 
 
-def read_plan(text: str, *, base: Path = Path()) -> tuple[Plan | None, list[Problem]]:
-    """A plan from its text, and everything that is wrong with the text (no data are read)."""
-    try:
-        content = plan_source.parse(text)
-    except PlanError as problem:
-        return None, list(problem.problems)
-    lines = plan_source.lines_of(text)
-    problems: list[Problem] = []
-
-    def wrong(path: plan_source.Path, message: str, hint: str | None = None, severity: str = "error") -> None:
-        problems.append(Problem(plan_source.line_of(lines, path), message, hint, severity))
-
-    for key in content:
-        if key not in TOP_KEYS:
-            wrong((key,), f"a plan has no {key!r}", did_you_mean(key, TOP_KEYS))
-    if content.get("format", FORMAT) != FORMAT:
-        wrong(("format",), f"this sfumato reads plans of format {FORMAT}, not {content['format']!r}")
-    for key, kind, word in (
-        ("title", str, "text"),
-        ("data", str, "a file's name"),
-        ("read", dict, "a table"),
-        ("roles", dict, "a table"),
-        ("variables", dict, "a table"),
-        ("step", list, "[[step]] tables"),
-        ("measure", list, "[[measure]] tables"),
-        ("limits", dict, "a table"),
-        ("release", dict, "a table"),
-    ):
-        if key in content and not isinstance(content[key], kind):
-            wrong((key,), f"`{key}` must be {word}, not {content[key]!r}")
-            del content[key]
-
-    schema = _read_schema(content, wrong)
-    steps = _read_declared(content.get("step", []), "step", "mask", registry.masks(), wrong)
-    measures = _read_declared(content.get("measure", []), "measure", "measure", registry.measures(), wrong)
-    limits = _read_limits(content.get("limits", {}), measures, wrong)
-    release = _read_release(content.get("release", {}), wrong)
-    if any(p.severity == "error" for p in problems):
-        return None, sorted(problems)
-    plan = Plan(
-        steps=tuple(s for s in steps if isinstance(s, Mask)),
-        measures=tuple(m for m in measures if isinstance(m, Measure)),
-        data_path=content.get("data"),
-        read_options=content.get("read", {}),
-        schema=schema,
-        limits=tuple(limits),
-        release=release,
-        title=content.get("title"),
-        base=base,
-        source=text,
-    )
-    return plan, sorted(problems)
-
-
-def _read_schema(content: Mapping[str, Any], wrong: Any) -> Schema | None:
-    roles, variables = content.get("roles", {}), content.get("variables", {})
-    good: dict[str, Any] = {}
-    for role, value in roles.items():
-        if role not in ROLES:
-            wrong(("roles", role), f"there is no role {role!r}", did_you_mean(role, ROLES))
-            continue
-        try:
-            Schema(**{role: value})
-        except (SchemaError, TypeError) as problem:
-            wrong(("roles", role), getattr(problem, "message", f"`{role}` names columns, not {value!r}"))
-        else:
-            good[role] = value
-    described = {}
-    for name, details in variables.items():
-        try:
-            described[name] = as_variable(name, details)
-        except SchemaError as problem:
-            detail = (
-                next((d for d in details if f"{d!r}" in problem.message or f"`{d}`" in problem.message), "")
-                if isinstance(details, Mapping)
-                else ""
-            )
-            wrong(("variables", name, detail), problem.message, problem.hint)
-    try:
-        return Schema(**good, variables=described)
-    except SchemaError as problem:
-        wrong(("variables",), problem.message, problem.hint)
-        return None
-
-
-def _read_declared(
-    tables: Sequence[Any], kind: str, word: str, there: Mapping[str, type[Declared]], wrong: Any
-) -> list[Declared]:
-    out: list[Declared] = []
-    ids: dict[str, int] = {}
-    for at, table in enumerate(tables):
-        if not isinstance(table, Mapping):
-            wrong((kind, at), f"each [[{kind}]] must be a table")
-            continue
-        name = table.get(word)
-        if not isinstance(name, str):
-            wrong((kind, at), f"this [[{kind}]] doesn't say which {word}", f'add: {word} = "…"')
-            continue
-        if name not in there:
-            hint = did_you_mean(name, there, show=40)
-            wrong((kind, at, word), f"there is no {word} {name!r}", hint)
-            continue
-        cls = there[name]
-        content = {k: v for k, v in table.items() if k != word}
-        known = cls.parameters()
-        unknown = [k for k in content if k not in known]
-        for key in unknown:
-            wrong((kind, at, key), f"{name} has no parameter {key!r}", _parameter_hint(key, known))
-            del content[key]
-        if unknown and any(_required(f) and n not in content for n, f in known.items()):
-            continue  # the misspelt parameter is the missing one: one mistake, not two
-        try:
-            one = cls.from_dict(content)
-        except ParameterError as problem:
-            said = [k for k in content if f"`{k}`" in problem.message]
-            wrong((kind, at, *said[:1]), problem.message, problem.hint)
-            continue
-        except (SfumatoError, TypeError, ValueError) as problem:
-            wrong((kind, at), f"{name}: {getattr(problem, 'message', problem)}")
-            continue
-        label = one.id or one.name
-        if label in ids:
-            severity = "error" if one.id else "warning"
-            message = f"two {kind}s have the id {label!r}"
-            wrong((kind, at), message, 'give each an id of its own: id = "…"', severity)
-        ids[label] = at
-        out.append(one)
-    return out
-
-
-def _required(parameter: Field[Any]) -> bool:
-    return parameter.default is MISSING and parameter.default_factory is MISSING
-
-
-def _parameter_hint(key: str, known: Mapping[str, Any]) -> str:
-    """Units are the commonest slip: `rate` for `rate_percent`."""
-    for name in known:
-        if name.startswith(f"{key}_") or key.startswith(f"{name}_"):
-            return f"did you mean {name!r}?"
-    return did_you_mean(key, known)
-
-
-def _limits(content: Mapping[str, Any]) -> list[Limit]:
+def limits_of(content: Mapping[str, Any]) -> list[Limit]:
     """``{"linkage.rate": {…}}`` or ``{"linkage": {"rate": {…}}}`` → limits."""
     out = []
     for name, value in content.items():
@@ -465,53 +313,6 @@ def _limits(content: Mapping[str, Any]) -> list[Limit]:
                     raise ParameterError(f"the limit {name}.{figure} needs `at_most` or `at_least`")
                 out.append(Limit(name, figure, **bounds))
     return out
-
-
-def _read_limits(content: Mapping[str, Any], measures: Sequence[Declared], wrong: Any) -> list[Limit]:
-    out: list[Limit] = []
-    names = {m.id or m.name for m in measures} | {m.name for m in measures}
-    for name, value in content.items():
-        try:
-            limits = _limits({name: value})
-        except (ParameterError, TypeError) as problem:
-            wrong(("limits", name), getattr(problem, "message", str(problem)))
-            continue
-        for limit in limits:
-            place = ("limits", name, limit.figure)
-            bounds = [b for b in (limit.at_most, limit.at_least) if b is not None]
-            if any(isinstance(b, bool) or not isinstance(b, (int, float)) for b in bounds):
-                wrong(place, f"the bounds of {limit.measure}.{limit.figure} must be numbers")
-            elif limit.measure not in names:
-                hint = "add a [[measure]]" if not names else did_you_mean(limit.measure, sorted(names))
-                wrong(place, f"there is a limit on {limit.measure!r}, but no such measure in the plan", hint)
-            else:
-                out.append(limit)
-    return out
-
-
-def _read_release(content: Mapping[str, Any], wrong: Any) -> ReleaseOptions:
-    known = {f.name: f for f in fields(ReleaseOptions)}
-    good: dict[str, Any] = {}
-    for key, value in content.items():
-        if key not in known:
-            wrong(("release", key), f"`release` has no {key!r}", did_you_mean(key, known))
-            continue
-        default = known[key].default
-        if isinstance(default, bool) and not isinstance(value, bool):
-            wrong(("release", key), f"`{key}` must be true or false, not {value!r}")
-        elif isinstance(default, str) and not isinstance(value, str):
-            wrong(("release", key), f"`{key}` must be text, not {value!r}")
-        elif key == "drop" and not (
-            isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value))
-        ):
-            wrong(("release", key), "`drop` lists column names")
-        elif key == "format" and value not in RELEASE_FORMATS:
-            wrong(("release", key), f"a release can't be {value!r}", did_you_mean(value, RELEASE_FORMATS))
-        elif key == "name" and (not value or any(c in value for c in "/\\\0") or value.startswith(".")):
-            wrong(("release", key), "`name` must be a plain file name, without a folder or a leading dot")
-        else:
-            good[key] = value
-    return ReleaseOptions(**good)
 
 
 def _breaks_a_role(step: Mask, schema: Schema) -> list[Problem]:

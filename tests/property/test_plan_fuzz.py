@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sfumato import plan_source
 from sfumato.errors import SfumatoError
-from sfumato.plan import Plan, read_plan
+from sfumato.plan import Plan
+from sfumato.plan_reader import read_plan
 
 GOOD = """\
 format = 1

@@ -11,7 +11,8 @@ import pytest
 import sfumato as sf
 from sfumato import plan_source
 from sfumato.errors import InputError, PlanError
-from sfumato.plan import Limit, Plan, read_plan
+from sfumato.plan import Limit, Plan
+from sfumato.plan_reader import read_plan
 from sfumato.plan_schema import plan_schema
 
 GOOD = """\

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from sfumato.errors import InputError
-    from sfumato.plan import read_plan
+    from sfumato.plan_reader import read_plan
 
     path = Path(args.plan)
     try:
@@ -48,10 +48,10 @@ def run(args: argparse.Namespace) -> int:
         found = [vars(p) for p in problems]
         print_json({"ok": not errors, "plan": str(path), "problems": found})
     else:
-        for problem in problems:
-            place = f"{path}:{problem.line}" if problem.line else str(path)
-            tail = f"\n    hint: {problem.hint}" if problem.hint else ""
-            say(f"{place}: {problem.severity}: {problem.message}{tail}")
+        for one in problems:
+            place = f"{path}:{one.line}" if one.line else str(path)
+            tail = f"\n    hint: {one.hint}" if one.hint else ""
+            say(f"{place}: {one.severity}: {one.message}{tail}")
         if not errors:
             steps = len(plan.steps) if plan is not None else 0
             count = f"{steps} step{'s' if steps != 1 else ''}"
