@@ -225,14 +225,15 @@ def _geography(look: _Look) -> tuple[str, ...]:
     there = []
     for column in look.free():
         few = 2 <= look.distinct[column] <= min(_MOST_GEOGRAPHY_VALUES, max(2, look.sample.height // 3))
-        if names.has(column, names.GEOGRAPHY) and look.is_code(column) and few:
+        if names.has(column, names.GEOGRAPHY) and look.is_code(column) and few and not names.is_money(column):
             there.append(column)
     there.sort(key=lambda c: look.distinct[c])
     chains: dict[str, tuple[str, ...]] = {}
     for fine in there:
         before = [chains[c] for c in chains if _nests(look, c, fine)]
         chains[fine] = (*max(before, key=len, default=()), fine)
-    best = max(chains.values(), key=len, default=())
+    # Of equally long chains, the one whose last areas are the most: a sub-code repeats its few values.
+    best = max(chains.values(), key=lambda c: (len(c), look.distinct[c[-1]]), default=())
     for place, column in enumerate(best):
         where = f"; each lies in one {best[place - 1]}" if place else ""
         look.say(column, f"an area, by its name: {look.distinct[column]:,} values{where}")
@@ -251,7 +252,10 @@ def _keys(look: _Look, geography: Sequence[str]) -> tuple[str, ...]:
     keys = []
     for column in look.free():
         n = look.distinct[column]
-        if n < 2 or not look.is_code(column) or names.is_money(column) or n > look.sample.height / 2:
+        known = names.has(column, names.KEY) and look.data.dtype(column).is_numeric()
+        if n < 2 or not (look.is_code(column) or known) or n > look.sample.height / 2:
+            continue
+        if names.is_money(column):
             continue
         if column in geography or (names.has(column, names.GEOGRAPHY) and n <= 500):
             keys.append(column)
@@ -280,10 +284,12 @@ def _sensitive(look: _Look) -> tuple[str, ...]:
     for column in look.free():
         dtype, n = look.data.dtype(column), look.distinct[column]
         labelled = bool(look.data.schema[column].labels)
+        if not names.is_money(column) and (names.has(column, names.GEOGRAPHY) or names.is_code(column)):
+            continue
         if dtype.is_numeric() and not labelled and names.is_money(column) and n >= 5:
             look.say(column, f"an amount, by its name; {n:,} values", take=True)
             out.append(column)
-        elif dtype.is_numeric() and not labelled and n > _MANY and not names.has(column, names.KEY):
+        elif dtype.is_numeric() and not labelled and n > (200 if names.has(column, names.KEY) else _MANY):
             look.say(column, f"a continuous number: {n:,} values", take=True)
             out.append(column)
         elif not dtype.is_numeric() and look.is_code(column) and names.is_private(column) and 2 <= n <= 200:
@@ -306,14 +312,15 @@ def _with_codes(look: _Look, schema: Schema) -> Schema:
             ordered = names.has(column, names.ORDERED) and not own.labels
             details["kind"] = "ordinal" if ordered else "categorical"
         if dtype.is_numeric() and (not own.missing or not own.top or not own.bottom):
-            codes = codes_of(look.data, column, look.sample[column], dict(own.labels))
+            codes = codes_of(look.sample[column], dict(own.labels))
             if codes.missing and not own.missing and _some_left(look, column, [c for c, _ in codes.missing]):
                 details["missing"] = tuple(c for c, _ in codes.missing)
                 for _, reason in codes.missing:
                     look.say(column, f"looks missing: {reason}")
             for end in ("top", "bottom"):
                 found = getattr(codes, end)
-                if found is not None and getattr(own, end) is None and not own.labels:
+                measured = column in schema.sensitive or names.has(column, names.AGE)
+                if found is not None and getattr(own, end) is None and not own.labels and measured:
                     details[end] = int(found[0]) if float(found[0]).is_integer() else found[0]
                     look.say(column, f"{end} code: {found[1]}")
         elif dtype == pl.String and not own.missing and look.distinct[column] <= 1000:

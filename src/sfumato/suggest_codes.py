@@ -54,14 +54,14 @@ class Values:
         return out
 
 
-def codes_of(data: Microdata, column: str, sample: pl.Series, labels: dict[Any, str]) -> Codes:
+def codes_of(sample: pl.Series, labels: dict[Any, str]) -> Codes:
     """The codes of a numeric column."""
     values = Values(sample.rename("value"))
     if len(values) < 3:
         return Codes()
     missing = _missing(values, labels, whole=sample.dtype.is_integer())
     rest = values.without({float(c) for c, _ in missing if not isinstance(c, str)})
-    top = _heap(rest, above=True) if names.words(column) else None
+    top = _heap(rest, above=True)
     bottom = _heap(rest, above=False)
     if top is not None and bottom is not None and bottom[0] >= top[0]:
         bottom = None
@@ -84,13 +84,15 @@ def _missing(values: Values, labels: dict[Any, str], *, whole: bool) -> list[tup
         rest = rest.without({last})
         if len(out) >= 4:
             break
-    found = 0
-    # Codes at the lower end: only below columns that are never negative otherwise.
+    # Codes at the lower end: only below columns that are never negative otherwise, and not next to
+    # their smallest value (an age of −1 is an age).
     negative = rest.values[rest.values < 0]
-    if len(negative) and len(rest) - len(negative) >= 2 and all(v in _LOW_CODES for v in negative):
-        for v in negative[:6]:
-            out.append((_plain(float(v), whole), f"{v:g} is among the only values below 0"))
-            found += 1
+    others = rest.values[rest.values >= 0]
+    if len(negative) and len(others) >= 2 and all(v in _LOW_CODES for v in negative):
+        apart = others[0] - negative[-1] >= 2 or negative[-1] <= -7
+        if apart:
+            why = "is among the only values below 0"
+            out += [(_plain(float(v), whole), f"{v:g} {why}") for v in negative[:6]]
     return out
 
 
@@ -120,7 +122,7 @@ def _stands_apart(values: Values, *, above: bool) -> bool:
     if counts[-1] < 2 or gap < 2:
         return False
     if len(order) <= 12:  # a short list of codes, such as 1 2 3 4 9
-        return bool(gap >= 2 * step)
+        return bool(gap >= 3 * step)
     return bool(gap >= 3 * step or (gap >= step and counts[-1] >= 20 * np.median(counts[-_TAIL - 1 : -1])))
 
 
@@ -130,8 +132,8 @@ def _heap(values: Values, *, above: bool) -> tuple[float, str] | None:
         return None
     ends = values.counts if above else values.counts[::-1]
     end = float(values.values[-1] if above else values.values[0])
-    if not above and end == 0:
-        return None  # zeros are a value of their own (no income), not a bottom code
+    if not above and end >= 0:
+        return None  # many zeros (no income) or ones (a count) are values, not a bottom code
     near = ends[-_TAIL - 1 : -1]
     total = int(values.counts.sum())
     if ends[-1] < max(5, 0.001 * total) or ends[-1] < 5 * max(float(np.median(near)), 1.0):

@@ -56,6 +56,7 @@ MONEY_WORDS: Final = frozenset(
      "benefit", "benefits", "unemployment", "social", "farm"}
 )  # fmt: skip
 PRIVATE: Final = ("disease", "diagnos", "illness", "hiv", "survived", "criminal", "offence")
+AGE: Final = frozenset({"age", "agep", "agehh"})
 ORDERED: Final = frozenset(
     {"age", "educ", "education", "yr", "year", "built", "blt", "rooms", "bedrooms", "baths", "hsize",
      "persons", "np", "children", "num", "under", "n"}
@@ -83,6 +84,10 @@ def words(name: str) -> list[str]:
 
 def has(name: str, vocabulary: frozenset[str]) -> bool:
     return any(w in vocabulary for w in words(name))
+
+
+def is_code(name: str) -> bool:
+    return name.casefold().endswith(("code", "codes"))
 
 
 def is_money(name: str) -> bool:

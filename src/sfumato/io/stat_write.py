@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import string
 import warnings
@@ -180,6 +181,8 @@ def _spss_missing(series: pl.Series, variable: Variable, target: Path) -> list[A
     ranges = [m for m in variable.missing if isinstance(m, Range)]
     codes = [c for c in codes if isinstance(c, str) != numeric]
     ranges = ranges if numeric else []
+    if numeric and (len(ranges) > 1 or len(codes) + 2 * len(ranges) > 3):
+        codes, ranges = _joined(series, variable)
     if len(ranges) > 1 or len(codes) + 2 * len(ranges) > 3:
         raise InputError(
             f"{target}: {series.name} has more missing codes than SPSS takes",
@@ -198,6 +201,28 @@ def _spss_missing(series: pl.Series, variable: Variable, target: Path) -> list[A
         for r in ranges
     ]
     return out + list(codes)
+
+
+def _joined(series: pl.Series, variable: Variable) -> tuple[list[Any], list[Range]]:
+    """The same missing values as one range and at most one code, where no valid value is in between."""
+    there = sorted(v for v in series.drop_nulls().unique().to_list())
+    valid = [v for v in there if not variable.is_missing_code(v)]
+    ends: list[tuple[float, float]] = []
+    for m in variable.missing:
+        if isinstance(m, Range):
+            ends.append((-math.inf if m.low is None else m.low, math.inf if m.high is None else m.high))
+        elif not isinstance(m, str):
+            ends.append((m, m))
+    ends.sort()
+    runs: list[tuple[float, float]] = []
+    for low, high in ends:
+        if runs and not any(runs[-1][1] < v < low for v in valid):
+            runs[-1] = (runs[-1][0], max(runs[-1][1], high))
+        else:
+            runs.append((low, high))
+    wide = [r for r in runs if r[0] != r[1]]
+    ranges = [Range(None if a == -math.inf else a, None if b == math.inf else b) for a, b in wide]
+    return [a for a, b in runs if a == b], ranges
 
 
 def _letters(series: pl.Series, variable: Variable, target: Path, column: str) -> dict[Any, str]:
