@@ -30,7 +30,8 @@ def wilson(correct: float, n: int) -> tuple[float, float]:
     p, z2 = correct / n, _Z95 * _Z95
     centre = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z95 / (1 + z2 / n) * np.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+    # Rounding must not put the proportion itself outside.
+    return float(max(0.0, min(centre - half, p))), float(min(1.0, max(centre + half, p)))
 
 
 def true_links(original: Microdata, masked: Microdata, truth: str | None) -> IntArray:
