@@ -111,9 +111,9 @@ def test_mixed_data_missing_values_and_categories() -> None:
 def test_boosting_sees_what_logistic_cannot() -> None:
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(3)
-    x = pl.DataFrame({"A": rng.normal(size=1000)})
-    z = pl.DataFrame({"A": rng.normal(size=1000) * 3})
-    boosted = sf.Propensity(method="boosting", permutations=3).measure(x, z)
+    x = pl.DataFrame({"A": rng.normal(size=300)})
+    z = pl.DataFrame({"A": rng.normal(size=300) * 3})
+    boosted = sf.Propensity(method="boosting", permutations=2).measure(x, z)
     assert boosted.value > 0.02
     assert boosted.value > 2 * boosted.null_mean
     assert sf.Propensity(method="boosting", permutations=0).measure(x, x).value == 0
