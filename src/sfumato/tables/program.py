@@ -80,7 +80,8 @@ class Solution:
 class _Model:
     """Columns, rows and entries of a linear program, gathered and handed to HiGHS."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_whole: bool = True) -> None:
+        self.all_whole = all_whole
         self.columns = 0
         self.rows = 0
         self._cost: list[Floats] = []
@@ -174,6 +175,7 @@ def solve(
     exact: bool = True,
     fixed: Floats | None = None,
     elastic: bool = False,
+    loose: bool = False,
     seconds: float = 60.0,
     gap: float = 0.0,
     start: Counts | None = None,
@@ -182,10 +184,11 @@ def solve(
 
     ``relaxed`` leaves integrality out (a bound); ``exact`` lets large cells be emptied and small
     ones exceed the tolerance; ``fixed`` holds an r of 0 or 1 for each cell (NaN where free);
-    ``elastic`` lets margins give, and minimises by how much they do.
+    ``elastic`` lets margins give, and minimises by how much they do; ``loose`` asks only r to be
+    whole (the table is then None, and ``fractions`` says which small cells are filled).
     """
     n, t, w, upper = problem.counts, problem.tolerance, problem.weights, problem.upper
-    model = _Model()
+    model = _Model(all_whole=not loose)
     small, large = np.flatnonzero(n < t), np.flatnonzero(n >= t)
     price = 0.0 if elastic or problem.objective == "max" else 1.0
     beyond = exact or relaxed
@@ -244,7 +247,7 @@ def solve(
     share[small] = values[r]
     whole = np.rint(table).astype(np.int64)
     loose = values[slack] if slack is not None else None
-    return Solution(None if relaxed else whole, bound + base, status, share, loose)
+    return Solution(None if relaxed or loose else whole, bound + base, status, share, loose)
 
 
 def _steps(model: _Model, problem: Problem, cells: Any, room: Any, first: Any, price: float) -> list[Any]:
@@ -254,12 +257,13 @@ def _steps(model: _Model, problem: Problem, cells: Any, room: Any, first: Any, p
     """
     w = price * problem.weights[cells]
     if problem.objective != "l2" or price == 0.0:
-        return [model.add(len(cells), cost=w, high=room)]
+        return [model.add(len(cells), cost=w, high=room, whole=model.all_whole)]
     out = []
     for k in range(1, SEGMENTS + 1):
         last = k == SEGMENTS
         size = np.maximum(room - (k - 1), 0) if last else np.clip(room - (k - 1), 0, 1)
-        out.append(model.add(len(cells), cost=w * (2.0 * (first + k) - 1.0), high=size))
+        slope = w * (2.0 * (first + k) - 1.0)
+        out.append(model.add(len(cells), cost=slope, high=size, whole=model.all_whole))
     return out
 
 

@@ -261,11 +261,14 @@ def _search(problem: Problem, time_limit: float) -> Solution:
     best: Solution | None = None
     share = relaxation.fractions
     if share is not None:
-        # A vertex has few broken cells: hold the whole ones, decide the broken ones.
+        # A vertex has few broken cells: hold the whole ones, decide the broken ones, and only then
+        # ask the moves of the large cells to be whole.
         fixed = np.where(np.abs(share - np.rint(share)) <= 1e-6, np.rint(share), np.nan)
-        best = _better(
-            problem, best, solve(problem, exact=False, fixed=fixed, seconds=left(), gap=GOOD_GAP / 5)
-        )
+        rough = solve(problem, exact=False, loose=True, fixed=fixed, seconds=left() / 2, gap=GOOD_GAP / 5)
+        if rough.fractions is not None:
+            fixed = np.rint(rough.fractions)
+        found = solve(problem, exact=False, fixed=fixed, seconds=left() / 2, gap=GOOD_GAP / 5)
+        best = _better(problem, best, found)
     if best is None and left() > 0:
         best = _better(problem, best, solve(problem, exact=False, seconds=left() / 2, gap=GOOD_GAP))
     if best is not None and len(problem.counts) > PROVABLE_CELLS:
