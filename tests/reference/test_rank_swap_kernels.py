@@ -175,10 +175,20 @@ def test_a_left_over_joins_a_cycle_inside_the_window(n, window, seed):
 
 
 def test_change_sums_squares_and_relative_changes():
-    values, source = np.array([-1.0, 0.0, 2.0, 4.0]), np.array([2, 1, 0, 3], np.uint32)
-    squares, relative, positive, moved = rank_swap.change(values, source)
-    assert (squares, positive, moved) == (18.0, 2, 2)
-    assert relative == pytest.approx(3 / 2)  # of the positive values only the 2 moved, by 3
+    values = np.array([-1.0, 0.0, 2.0, 4.0])
+    for mutual in (False, True):
+        squares, relative, moved = rank_swap.change(values, np.array([2, 1, 0, 3], np.uint32), mutual)
+        assert (squares, moved) == (18.0, 2)
+        assert relative == pytest.approx(3 / 2)  # of the positive values only the 2 moved, by 3
+    squares, relative, moved = rank_swap.change(values, np.array([1, 2, 0, 3], np.uint32), False)
+    assert (squares, moved) == (1 + 4 + 9, 3)
+    assert relative == pytest.approx(3 / 2)
+
+
+def test_staying_ranks_are_found():
+    source = np.array([1, 0, 2, 4, 3, 5], np.uint32)
+    assert rank_swap.staying(source, 2).tolist() == [2, 5]
+    assert rank_swap.staying(source, 0).tolist() == []
 
 
 @pytest.mark.parametrize("relative", [False, True])
@@ -188,7 +198,7 @@ def test_re_pairing_reaches_the_wanted_sum_inside_window_and_strata(relative):
     values = np.concatenate([np.sort(rng.gamma(2, 1, 1500)), np.sort(rng.gamma(3, 1, 2500))])
     windows, source = np.array([60, 100]), np.empty(4000, np.uint32)
     rank_swap.pair_uniform(starts, windows, rng, source)
-    now = rank_swap.change(values, source)[1 if relative else 0]
+    now = rank_swap.change(values, source, True)[1 if relative else 0]
     lever = np.empty(4000)
     rank_swap.leverage(values, starts, windows, relative, 1, lever)
     reached, moves = rank_swap.re_pair(
@@ -196,7 +206,7 @@ def test_re_pairing_reaches_the_wanted_sum_inside_window_and_strata(relative):
     )
     assert 0 < moves < 1000
     assert reached == pytest.approx(0.99 * now, rel=2e-9)
-    assert rank_swap.change(values, source)[1 if relative else 0] == pytest.approx(reached, rel=1e-9)
+    assert rank_swap.change(values, source, True)[1 if relative else 0] == pytest.approx(reached, rel=1e-9)
     ranks = np.arange(4000)
     assert (source[source] == ranks).all()
     assert (np.abs(source.astype(int) - ranks) <= np.repeat(windows, [1500, 2500])).all()

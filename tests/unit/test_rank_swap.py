@@ -114,12 +114,13 @@ def test_the_search_needs_few_looks(power):
         looks.append(w)
         return 1e-6 * w**power * (1 + w / 5000)
 
-    found, reached = search(loss, loss(4321.0), 100_000, 10, 2.0, 5e-4, True)
+    found, reached_loss, reached = search(loss, loss(4321.0), 100_000, 10, 2.0, 5e-4, True)
     assert reached
+    assert reached_loss == loss(found)
     assert loss(found) == pytest.approx(loss(4321.0), rel=1e-3)
     assert len(looks) < 30
-    assert search(loss, 1e99, 100, 10, 2.0, 5e-4, True) == (100.0, False)
-    assert search(loss, 1e-99, 100, 10, 2.0, 5e-4, True) == (1.0, False)
+    assert search(loss, 1e99, 100, 10, 2.0, 5e-4, True) == (100.0, loss(100.0), False)
+    assert search(loss, 1e-99, 100, 10, 2.0, 5e-4, True) == (1.0, loss(1.0), False)
 
 
 # -- what is told ---------------------------------------------------------------------------------

@@ -25,6 +25,24 @@ def _take(taken, rank):  # type: ignore[no-untyped-def]
     taken[rank >> 6] |= _ONE << np.uint64(rank & 63)
 
 
+@nb.njit(nogil=True, cache=True, inline="always")
+def _next_open(taken, rank):  # type: ignore[no-untyped-def]
+    """The lowest rank from ``rank`` on that isn't taken (there must be one), 64 ranks at a look."""
+    word = rank >> 6
+    free = ~taken[word] >> np.uint64(rank & 63)
+    while free == 0:
+        word += 1
+        rank = word << 6
+        free = ~taken[word]
+    below = (free & (~free + _ONE)) - _ONE  # as many ones as there are taken ranks before the free one
+    below -= (below >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    below = (below & np.uint64(0x3333333333333333)) + (
+        (below >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
+    below = (below + (below >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return rank + np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
 @nb.njit(nogil=True, cache=True)
 def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
     """Moore's section VII: the lowest unswapped rank j takes a partner uniformly among the unswapped
@@ -34,7 +52,7 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
     the chance of success tends to 1/(2 ln 2) = 0.72 whatever the window. Rank j+window can't have
     been taken before j's turn, so a partner exists until the last ranks; an odd stratum leaves one.
     """
-    taken = np.zeros((source.size >> 6) + 1, np.uint64)
+    taken = np.zeros((source.size >> 6) + 2, np.uint64)
     left_over = 0
     for stratum in range(starts.size - 1):
         start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
@@ -43,9 +61,9 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
                 source[j] = j
             continue
         open_ranks = stop - start
-        for j in range(start, stop):
-            if _is_taken(taken, j):
-                continue
+        j = start
+        while open_ranks > 0:
+            j = _next_open(taken, j)
             if open_ranks == 1:
                 source[j] = j
                 left_over += 1
@@ -58,6 +76,7 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
             open_ranks -= 2
             source[j] = k
             source[k] = j
+            j += 1
     return left_over
 
 
@@ -129,24 +148,44 @@ def close_cycles(source, starts, windows):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def change(values, source):  # type: ignore[no-untyped-def]
-    """Σ(a′−a)², Σ|a′−a|/a over positive a, how many are positive, and how many ranks moved."""
+def change(values, source, mutual):  # type: ignore[no-untyped-def]
+    """Σ(a′−a)², Σ|a′−a|/a over positive a, and how many ranks moved.
+
+    ``mutual`` says that all moves are exchanges of two, of which then only one side is looked up.
+    """
     squares = 0.0
     relative = 0.0
-    positive = 0
     moved = 0
     for j in range(source.size):
-        k = source[j]
-        if values[j] > 0:
-            positive += 1
-        if k == j:
+        k = np.int64(source[j])
+        if k == j or (mutual and k < j):
             continue
         moved += 1
-        d = float(values[k]) - float(values[j])
+        x, y = float(values[j]), float(values[k])
+        d = abs(y - x)
         squares += d * d
-        if values[j] > 0:
-            relative += abs(d) / values[j]
-    return squares, relative, positive, moved
+        if x > 0:
+            relative += d / x
+        if mutual and y > 0:
+            relative += d / y
+    if mutual:
+        squares *= 2.0
+        moved *= 2
+    return squares, relative, moved
+
+
+@nb.njit(nogil=True, cache=True)
+def staying(source, count):  # type: ignore[no-untyped-def]
+    """The ``count`` ranks that are their own source."""
+    out = np.empty(count, np.int64)
+    found = 0
+    for j in range(source.size - 1, -1, -1):  # a left-over rank stands among the last of its stratum
+        if found == count:
+            break
+        if source[j] == j:
+            out[found] = j
+            found += 1
+    return out[:found][::-1].copy()
 
 
 @nb.njit(nogil=True, cache=True)

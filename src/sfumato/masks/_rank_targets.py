@@ -90,6 +90,7 @@ class Solution:
 
     percent: float
     windows: IntArray | FloatArray
+    spread: Spread
     correlation: float
     mean_change: float
     within_reach: bool = True
@@ -238,12 +239,12 @@ def solve(
     return _solution(law, percent)
 
 
-def _solution(law: Law, percent: float, **found: object) -> Solution:
+def _solution(law: Law, percent: float) -> Solution:
     effects = [math.nan, math.nan]
     if law.spread.variance > 0:
         coarse = law.is_large
         effects = [law.effect(percent, relative=r, coarse=coarse) for r in (False, True)]
-    return Solution(percent, law.windows(percent), effects[0], effects[1], **found)  # type: ignore[arg-type]
+    return Solution(percent, law.windows(percent), law.spread, effects[0], effects[1])
 
 
 def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
@@ -253,7 +254,7 @@ def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
     relative = target.kind == "mean_change"
     widest = int(law.ranked.sizes.max(initial=0))
     if widest < 2 or law.spread.variance == 0 or (relative and not law.spread.positive):
-        return Solution(0.0, law.windows(0.0), math.nan, math.nan, within_reach=False)
+        return Solution(0.0, law.windows(0.0), law.spread, math.nan, math.nan, within_reach=False)
 
     def loss(ranks: float, coarse: bool) -> float:
         effect = law.effect(100.0 * ranks / widest, relative=relative, coarse=coarse)
@@ -264,15 +265,14 @@ def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
     whole, highest = law.partner == "uniform", widest - 1
     guess = max(1.0, widest * min(1.0, _first_guess(law, target)))
     if law.is_large:
-        guess, _ = search(lambda w: loss(w, True), wanted, highest, guess, power, 2e-3, whole)
+        guess, here, _ = search(lambda w: loss(w, True), wanted, highest, guess, power, 2e-3, whole)
         wider = min(float(highest), 1.1 * guess + 1.0)
-        here, there = loss(guess, True), loss(wider, True)
+        there = loss(wider, True)
         if wider > guess and 0 < here < there:  # the slope that full passes start with
             power = min(max(math.log(there / here) / math.log(wider / guess), 0.2), 4.0)
-    ranks, reached = search(
+    ranks, final, reached = search(
         lambda w: loss(w, False), wanted, highest, guess, power, 5e-4, whole, whole and adjust
     )
-    final = loss(ranks, False)
     percent = 100.0 * ranks / widest
     other = law.effect(percent, relative=not relative, coarse=law.is_large)
     reach = None
@@ -280,7 +280,7 @@ def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
         ends = sorted((loss(1, False), loss(highest, law.is_large)))
         reach = (ends[0], ends[1]) if relative else (1.0 - ends[1], 1.0 - ends[0])
     both = (other, final) if relative else (1.0 - final, other)
-    return Solution(percent, law.windows(percent), *both, within_reach=reached, reach=reach)
+    return Solution(percent, law.windows(percent), law.spread, *both, within_reach=reached, reach=reach)
 
 
 def _first_guess(law: Law, target: Target) -> float:
@@ -301,9 +301,9 @@ def search(
     close: float,
     whole: bool,
     up: bool = False,
-) -> tuple[float, bool]:
-    """The w in 1 … highest whose increasing loss comes nearest to what is wanted, and whether the
-    wanted loss lies between those of the ends. ``close`` is relative; ``up`` rounds narrow windows up.
+) -> tuple[float, float, bool]:
+    """The w in 1 … highest whose increasing loss comes nearest to what is wanted, its loss, and whether
+    the wanted loss lies between those of the ends. ``close`` is relative; ``up`` rounds narrow windows up.
 
     Secant steps in log w against log loss (a power law, nearly), kept inside a bracket.
     """
@@ -320,15 +320,15 @@ def search(
     for step in range(60):
         value = at(w)
         if abs(value - wanted) <= close * wanted:
-            return w, True
+            return w, value, True
         if value < wanted:
             low = w
             if w >= highest:
-                return w, False
+                return w, value, False
         else:
             high = w
             if w <= 1:
-                return w, False
+                return w, value, False
         if low and high:
             if (whole and high - low <= 1) or high / low < 1 + 1e-9:
                 break
@@ -351,6 +351,6 @@ def search(
         w = min(max(w, 1.0), float(highest))
     if up and low and high and low < _NARROW:
         # Steps of one rank are coarse here. The wider window holds the wanted loss within it.
-        return high, True
+        return high, seen[high], True
     best = min(seen, key=lambda x: abs(seen[x] - wanted))
-    return best, True
+    return best, seen[best], True

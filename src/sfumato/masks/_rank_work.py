@@ -210,7 +210,7 @@ class Work:
         generator = draws.stream(column, purpose="pairs").generator()
         pair = pair_uniform if mask.partner == "uniform" else pair_geometric
         left_over = int(pair(ranked.starts, solution.windows, generator, source))
-        spread = Spread.of(ranked)
+        spread = solution.spread
         re_paired = 0
         if target.goal is not None and mask.interval == "calibrated" and mask.adjust:
             re_paired = self._adjust(column, ranked, source, spread, target, solution, draws)
@@ -218,7 +218,7 @@ class Work:
         if left_over and mask.leftover == "cycle":
             bounds = solution.windows if mask.partner == "uniform" else ranked.sizes
             stay = int(close_cycles(source, ranked.starts, bounds.astype(np.int64)))
-        squares, relative, _, moved = change(ranked.values, source)
+        squares, relative, moved = change(ranked.values, source, stay == left_over)
         figures: dict[str, Any] = {
             "eligible": len(ranked),
             "records_swapped": int(moved),
@@ -257,9 +257,9 @@ class Work:
 
         if spread.variance == 0 or not solution.within_reach or target.goal is None:
             return 0
-        squares, relative, positive, _ = change(ranked.values, source)
+        squares, relative, _ = change(ranked.values, source, True)
         by_change = target.kind == "mean_change"
-        whole = float(positive) if by_change else 2.0 * spread.n * spread.variance
+        whole = float(spread.positive) if by_change else 2.0 * spread.n * spread.variance
         wanted = (target.goal if by_change else 1.0 - target.goal) * whole
         windows = solution.windows
         if self.mask.partner == "geometric":  # moves of a usual length; there is no bound to keep to
@@ -346,19 +346,17 @@ class Work:
                     notes.figure("correlation", float(np.corrcoef(before, after)[0, 1]), column)
 
     def _note(self, swapped: Swapped, notes: Notes) -> None:
+        from sfumato.kernels.rank_swap import staying
+
         for name, value in swapped.figures.items():
             if value is not None and not (isinstance(value, float) and math.isnan(value)):
                 notes.figure(name, value, swapped.column)
         for warning in swapped.warnings:
             notes.warn(warning)
-        mine = np.arange(len(swapped.source), dtype=swapped.source.dtype)
-        listed = (
-            mine
-            if self.mask.log_pairs
-            else np.flatnonzero(swapped.source == mine)
-            if swapped.figures["left_over"]
-            else mine[:0]
-        )
+        if self.mask.log_pairs:
+            listed = np.arange(len(swapped.source))
+        else:
+            listed = staying(swapped.source, swapped.figures["left_over"])
         if len(listed):
             place = swapped.ranked.places
             record, origin = place[listed], place[swapped.source[listed]]
