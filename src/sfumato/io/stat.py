@@ -134,7 +134,7 @@ def _column(series: pl.Series, meta: Any) -> tuple[pl.Series, Variable]:
     name = series.name
     labels: dict[Any, str] = dict(meta.variable_value_labels.get(name) or {})
     missing: list[Code | Range] = []
-    letters = list(meta.missing_user_values.get(name) or ())
+    letters = sorted({*(meta.missing_user_values.get(name) or ()), *_letters(labels)})
     numeric = meta.readstat_variable_types.get(name) not in ("string", None)
     if numeric and (letters or not (series.dtype.is_numeric() or series.dtype.is_temporal())):
         whole = meta.readstat_variable_types[name].startswith("int")
