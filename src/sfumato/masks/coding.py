@@ -216,9 +216,10 @@ class TopBottomCode(RowsMask):
                 f"{self.name}: what replaces the {side}-coded values of {column} is a missing code",
                 hint="take another code, or replace by another figure",
             )
-        old = getattr(data.schema[column], side)
+        if self.replace == "code" or getattr(data.schema[column], side) is None:
+            return
         coded = data.top_coded(column) if side == "top" else data.bottom_coded(column)
-        if self.replace != "code" and old is not None and coded.any():
+        if coded.any():
             notes.warn(
                 f"{column}: {int(coded.sum()):,} values were {side}-coded before; their true values aren't "
                 f"known, so the {self.replace} of the coded values is that of the codes"
