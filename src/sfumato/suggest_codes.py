@@ -75,14 +75,14 @@ def _missing(values: Values, labels: dict[Any, str], *, whole: bool) -> list[tup
             out.append((code, f"{code:g} is labelled {label!r}"))
     taken = {float(c) for c, _ in out if not isinstance(c, str)}
     rest = values.without(taken)
-    # Codes at the upper end: 9, 99, 999 … and the 8, 98, 998 before them.
-    while len(rest) >= 3:
-        last = float(rest.values[-1])
-        if not _is_high_code(last) or not _stands_apart(rest, above=True):
-            break
-        out.append((_plain(last, whole), f"{last:g} stands apart above all other values"))
-        rest = rest.without({last})
-        if len(out) >= 4:
+    # Codes at the upper end: 9, 99, 999 … and the 98, 998 before them, which stand apart together.
+    for size in (3, 2, 1):
+        last = rest.values[-size:]
+        if len(rest) < size + 2 or not all(_is_high_code(float(v)) for v in last):
+            continue
+        if _stands_apart(rest.without({float(v) for v in last[1:]}), above=True):
+            out += [(_plain(float(v), whole), f"{v:g} stands apart above all other values") for v in last]
+            rest = rest.without({float(v) for v in last})
             break
     # Codes at the lower end: only below columns that are never negative otherwise, and not next to
     # their smallest value (an age of −1 is an age).
