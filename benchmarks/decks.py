@@ -29,7 +29,7 @@ def to_parquet(n: int, chunk: int) -> None:
 
 def main() -> None:
     quick = arguments(__doc__ or "").quick
-    n = 100_000 if quick else 2_000_000
+    n = 100_000 if quick else 500_000
     table = Table(
         "decks",
         "Making census households",
@@ -41,7 +41,7 @@ def main() -> None:
     for name, make in (
         ("households", lambda: sf.decks.households(n)),
         ("persons of them", lambda: sf.decks.persons(n)),
-        ("households in chunks of 250,000, to Parquet", lambda: to_parquet(n, 250_000)),
+        ("households in chunks of 100,000, to Parquet", lambda: to_parquet(n, 100_000)),
     ):
         took = time_it(make)
         table.add(
