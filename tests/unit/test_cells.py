@@ -160,6 +160,18 @@ def test_a_step_on_cells_equals_the_step_on_records():
     assert cells.recode("AGE", cells.levels["AGE"]).to_frame().equals(cells.to_frame())
 
 
+def test_a_hierarchy_works_on_cells(tmp_path):
+    path = tmp_path / "area.csv"
+    path.write_text("a1;north\na2;north\nb1;south\n", encoding="utf-8")
+    frame = pl.DataFrame({"AREA": ["a1", "a2", "b1", None], "SEX": [1, 1, 2, 2]})
+    data = sf.Microdata(frame, {"variables": {"AREA": {"hierarchy": str(path)}}})
+    cells = data.cells(["AREA", "SEX"])
+    after = cells.apply(sf.Recode(column="AREA", level=1), data.schema["AREA"])
+    assert after.to_frame().rows() == [("north", 1, 2), ("south", 2, 1), (None, 2, 1)]
+    assert cells.assess(2).records_unsafe == 2
+    assert after.assess(2).records_unsafe == 0
+
+
 def test_weights_follow_wildcards():
     frame = pl.DataFrame({"a": [1, 1, None], "b": [1, 2, 2], "w": [1.0, 10.0, 100.0]})
     cells = CellTable.of(sf.Microdata(frame), ["a", "b"], weight="w")

@@ -236,6 +236,14 @@ def test_bad_keys_and_weights_are_told():
         sf.LDiversity(variant="recursive", l=2.5)
 
 
+def test_too_many_combinations_are_refused_before_they_are_counted():
+    frame = pl.DataFrame({f"k{j}": [1, 2] for j in range(40)})
+    with pytest.raises(sf.SfumatoError, match="lower `max_dimension`"):
+        sf.measure(sf.Microdata(frame), sf.Tolerance(keys=frame.columns, max_dimension=8))
+    with pytest.raises(sf.SfumatoError, match="lower `max_dimension`"):
+        sf.LocalSuppress(keys=frame.columns, max_dimension=8).mask(sf.Microdata(frame))
+
+
 def test_a_constant_key_and_all_records_unsafe_are_told():
     frame = pl.DataFrame({"one": ["x"] * 4, "id": [1, 2, 3, 4]})
     found = sf.measure(sf.Microdata(frame), sf.Tolerance(keys=["one", "id"], tolerance=2))[0]

@@ -276,6 +276,9 @@ def test_microaggregation_edges_and_bad_input():
         Microaggregate(columns=["x"], k=1)
     with pytest.raises(sf.SfumatoError, match="within itself"):
         Microaggregate(columns=["x"], within=["x"])
+    endless = data.with_columns({"x": pl.Series([1.0, 2.0, float("inf"), 3.0])})
+    with pytest.raises(sf.SfumatoError, match="x has infinite values"):
+        Microaggregate(columns=["x", "c"]).mask(endless)
     constant, notes = carry_out(Microaggregate(columns=["c", "x"], k=4), data)
     assert constant.frame["x"].to_list() == [4.5] * 4
     assert constant.frame["c"].to_list() == [5.0] * 4

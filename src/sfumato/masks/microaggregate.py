@@ -95,6 +95,12 @@ class Microaggregate(Mask):
         for block in blocks:
             chosen = np.flatnonzero(eligible(data, block))
             values = data.matrix(block)[chosen]
+            endless = [c for j, c in enumerate(block) if np.isinf(values[:, j]).any()]
+            if endless:
+                raise MaskError(
+                    f"microaggregate: {', '.join(endless)} has infinite values, which have no mean",
+                    hint="declare them as missing or top-coded, or mend them",
+                )
             groups = self._groups(values, strata[chosen], n_strata)
             sizes = np.bincount(groups, minlength=1)
             loss = np.zeros(2)

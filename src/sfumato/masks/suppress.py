@@ -16,7 +16,7 @@ from sfumato.guarantees import Guarantee
 from sfumato.masks.base import Locality, Mask, Notes
 from sfumato.microdata import FloatArray, IntArray, Microdata
 from sfumato.parameters import parameter
-from sfumato.risk._keys import MISSING_DOC, check_keys, chosen_keys, chosen_sets, key_table
+from sfumato.risk._keys import MISSING_DOC, check_dimension, check_keys, chosen_keys, chosen_sets, key_table
 from sfumato.schema import Schema
 
 
@@ -93,6 +93,7 @@ class LocalSuppress(Mask):
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = [*self.check_columns(types), *check_keys(self.keys, self.key_sets, schema, types)]
         keys = chosen_keys(self.keys, self.key_sets, schema)
+        out += check_dimension(keys, self.max_dimension)
         if len(keys) > 62:
             out.append(Problem(0, f"{len(keys)} keys are too many for local suppression (62 at most)"))
         out += [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sfumato.cells import CellTable, combinations_up_to
 from sfumato.cells.table import Missing
@@ -11,7 +12,8 @@ from sfumato.errors import Problem, did_you_mean
 from sfumato.microdata import Microdata
 from sfumato.schema import Schema
 
-MISSING_DOC = (
+MAX_SETS: Final = 200_000
+MISSING_DOC: Final = (
     'How a missing key value is counted: "matches_anything" (as mu-ARGUS and sdcMicro do) or as a '
     '"category" of its own.'
 )
@@ -60,6 +62,21 @@ def check_keys(
             for k in strange
         ]
     return out
+
+
+def check_dimension(keys: Sequence[str], max_dimension: int | None) -> list[Problem]:
+    """Too many combinations to be of use to anybody."""
+    top = min(max_dimension or 0, len(keys))
+    many = sum(math.comb(len(keys), d) for d in range(1, top + 1))
+    if many <= MAX_SETS:
+        return []
+    return [
+        Problem(
+            0,
+            f"{len(keys)} keys have {many:,} combinations of up to {max_dimension}, more than {MAX_SETS:,}",
+            "an intruder knows few keys at once: lower `max_dimension`, or name the key sets",
+        )
+    ]
 
 
 def key_table(data: Microdata, keys: Sequence[str], missing: str, weight: str | None = None) -> CellTable:

@@ -15,7 +15,15 @@ from sfumato.errors import Problem
 from sfumato.measures import Result
 from sfumato.microdata import Microdata
 from sfumato.parameters import parameter
-from sfumato.risk._keys import MISSING_DOC, check_keys, chosen_keys, chosen_sets, key_notes, key_table
+from sfumato.risk._keys import (
+    MISSING_DOC,
+    check_dimension,
+    check_keys,
+    chosen_keys,
+    chosen_sets,
+    key_notes,
+    key_table,
+)
 from sfumato.risk.base import RiskMeasure
 from sfumato.schema import Schema
 
@@ -69,7 +77,12 @@ class Tolerance(RiskMeasure):
         return ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
-        return [*self.check_columns(types), *check_keys(self.keys, self.key_sets, schema, types)]
+        keys = chosen_keys(self.keys, self.key_sets, schema)
+        return [
+            *self.check_columns(types),
+            *check_keys(self.keys, self.key_sets, schema, types),
+            *check_dimension(keys, self.max_dimension),
+        ]
 
     def assess(self, data: Microdata) -> Assessment:
         """The assessment itself, with its cell table."""
