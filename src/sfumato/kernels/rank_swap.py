@@ -13,6 +13,9 @@ import numba as nb
 import numpy as np
 
 _ONE = np.uint64(1)
+_BITS = 26
+_HALF = 1 << _BITS
+_WORD = float(1 << (2 * _BITS))
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -51,8 +54,11 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
     A rank is drawn from the whole window and drawn again where it is taken: the law is the same, and
     the chance of success tends to 1/(2 ln 2) = 0.72 whatever the window. Rank j+window can't have
     been taken before j's turn, so a partner exists until the last ranks; an odd stratum leaves one.
+
+    A random double is worth two draws of 26 bits, made exactly uniform by rejection (Lemire 2019).
     """
     taken = np.zeros((source.size >> 6) + 2, np.uint64)
+    spare = np.int64(-1)
     left_over = 0
     for stratum in range(starts.size - 1):
         start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
@@ -61,6 +67,7 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
                 source[j] = j
             continue
         open_ranks = stop - start
+        uneven = _HALF % window
         j = start
         while open_ranks > 0:
             j = _next_open(taken, j)
@@ -68,10 +75,24 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
                 source[j] = j
                 left_over += 1
                 break
-            reach = min(window, stop - 1 - j)
-            k = j + 1 + int(rng.random() * reach)
-            while _is_taken(taken, k):
-                k = j + 1 + int(rng.random() * reach)
+            if window > stop - 1 - j:
+                window = stop - 1 - j
+                uneven = _HALF % window
+            while True:
+                if window > _HALF >> 2:
+                    k = j + 1 + int(rng.random() * window)
+                else:
+                    if spare < 0:
+                        word = np.int64(rng.random() * _WORD)
+                        half, spare = word >> _BITS, word & (_HALF - 1)
+                    else:
+                        half, spare = spare, np.int64(-1)
+                    product = half * window
+                    if product & (_HALF - 1) < uneven:
+                        continue
+                    k = j + 1 + (product >> _BITS)
+                if not _is_taken(taken, k):
+                    break
             _take(taken, k)
             open_ranks -= 2
             source[j] = k

@@ -1,0 +1,178 @@
+"""Rank swapping against ``np.argsort`` of the same column: the whole mask, its parts, its memory.
+
+``python benchmarks/rank_swap.py [--quick] [--largest 100000000]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import threading
+import time
+
+import numpy as np
+import polars as pl
+
+import sfumato as sf
+from harness import Table, time_it
+from sfumato.draws import Seed
+from sfumato.kernels.rank_swap import pair_geometric, pair_uniform
+from sfumato.masks._rank_ranks import order_ties, rank
+from sfumato.masks._rank_targets import Law, Spread, Target, solve
+from sfumato.masks.base import Notes
+
+ABOUT = """
+One column of lognormal values (σ = 1), as floats and as whole numbers, on one thread. *mask* is the
+whole of `RankSwap._apply`: codes, sort, ties, window, pairing, write-back, figures. *verified* adds all
+guarantees, which sort both columns again. Times are CPU nanoseconds a record, best of several; ratios
+are to `np.argsort` of the same column in the same run. *calibrate* is the search for the window of
+R0 = 0.95 on the sorted values, also in passes of the predictor (*passes*). *memory* is the peak of
+resident memory above the start, in bytes a record, the masked column (8) included. The naive twin
+rescans the window for each rank. *threads* is the wall time of two columns on one thread over that on
+two, and the growth of CPU time.
+"""
+
+
+def cpu(function, repeat: int) -> float:
+    best = float("inf")
+    for _ in range(repeat):
+        gc.collect()
+        start = time.thread_time()
+        function()
+        best = min(best, time.thread_time() - start)
+    return best
+
+
+def naive_pairs(n: int, window: int, rng: np.random.Generator) -> None:
+    """Moore's step 4 as it stands: look through the window for unswapped ranks."""
+    taken = np.zeros(n, dtype=bool)
+    for j in range(n):
+        if taken[j]:
+            continue
+        free = np.flatnonzero(~taken[j + 1 : j + 1 + window])
+        if len(free):
+            taken[j + 1 + free[int(rng.random() * len(free))]] = True
+        taken[j] = True
+
+
+def peak_bytes(function) -> int:
+    """The peak of resident memory above the start, watched from another thread."""
+    page = os.sysconf("SC_PAGE_SIZE")
+
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * page
+
+    gc.collect()
+    base = top = resident()
+    stop = threading.Event()
+
+    def watch() -> None:
+        nonlocal top
+        while not stop.wait(0.002):
+            top = max(top, resident())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    kept = function()
+    stop.set()
+    thread.join()
+    del kept
+    return top - base
+
+
+def one_column(table: Table, n: int, kind: str) -> None:
+    values = np.random.default_rng(n).lognormal(10, 1, n)
+    if kind == "whole":
+        values = np.rint(values).astype(np.int64)
+    data = sf.Microdata(pl.DataFrame({"X": values}))
+    repeat = 7 if n <= 10**6 else 3 if n <= 10**7 else 1
+    draws = Seed.from_int(1).draws("benchmark")
+    stream = draws.stream("X", purpose="pairs").generator()
+
+    def mask(**target: float) -> sf.RankSwap:
+        return sf.RankSwap(columns=["X"], **target)
+
+    five, calibrated = mask(window_percent=5), mask(correlation=0.95)
+    for warm in (five, calibrated):
+        warm.mask(data.slice(0, 2000), seed=1)
+    argsort = cpu(lambda: np.argsort(values), repeat)
+    whole = cpu(lambda: five._apply(data, draws, Notes()), repeat)
+    verified = cpu(lambda: five.mask(data, seed=1), max(1, repeat // 2)) if n < 10**8 else float("nan")
+    targeted = cpu(lambda: calibrated._apply(sf.Microdata(data), draws, Notes()), repeat)
+    memory = peak_bytes(lambda: five._apply(data, draws, Notes()))
+    ranked = rank(values)
+    order_ties(ranked, draws, "X")
+    sorting = cpu(lambda: rank(values), repeat)
+    source = np.empty(n, dtype=ranked.places.dtype)
+    pairing = [
+        cpu(lambda w=w: pair_uniform(ranked.starts, np.array([w]), stream, source), repeat)
+        for w in (n // 100, n // 10)
+    ]
+    geometric = cpu(lambda: pair_geometric(ranked.starts, np.array([0.02 * n]), stream, source), repeat)
+    spread = Spread.of(ranked)
+    target = Target("correlation", 0.95)
+    calibrate = cpu(lambda: solve(ranked, spread, target, "calibrated", "uniform"), repeat)
+    law = Law(ranked, spread, "uniform")
+    one_pass = cpu(lambda: law.effect(2.0, relative=False), repeat)
+    row = {
+        "records": n,
+        "values": kind,
+        "argsort_ns": round(argsort / n * 1e9, 1),
+        "mask_ns": round(whole / n * 1e9, 1),
+        "mask_ratio": f"{whole / argsort:.2f}",
+        "calibrated_mask_ratio": f"{targeted / argsort:.2f}",
+        "verified_ratio": f"{verified / argsort:.2f}",
+        "own_sort_ns": round(sorting / n * 1e9, 1),
+        "pairing_1%_ns": round(pairing[0] / n * 1e9, 1),
+        "pairing_10%_ns": round(pairing[1] / n * 1e9, 1),
+        "10%_over_1%": f"{pairing[1] / pairing[0]:.2f}",
+        "pairing_over_argsort": f"{max(pairing) / argsort:.2f}",
+        "pairing_over_own_sort": f"{max(pairing) / sorting:.2f}",
+        "geometric_ns": round(geometric / n * 1e9, 1),
+        "calibrate_ns": round(calibrate / n * 1e9, 1),
+        "passes": f"{calibrate / one_pass:.1f}",
+        "calibrate_over_argsort": f"{calibrate / argsort:.2f}",
+        "calibrate_over_own_sort": f"{calibrate / sorting:.2f}",
+        "memory_bytes": round(memory / n, 1),
+    }
+    if n <= 10**5:
+        start = time.thread_time()
+        naive_pairs(n, n // 20, np.random.default_rng(1))
+        row["naive_over_pairing"] = f"{(time.thread_time() - start) / max(pairing):,.0f}"
+    if n == 10**7 and kind == "float":
+        row["threads"] = two_threads(values)
+    table.add(**row)
+
+
+def two_threads(values: np.ndarray) -> str:
+    data = sf.Microdata(pl.DataFrame({"A": values, "B": values[::-1].copy()}))
+    mask = sf.RankSwap(columns=["A", "B"], window_percent=5)
+    draws = Seed.from_int(1).draws("benchmark")
+    outcome = []
+    for threads in ("1", "2"):
+        os.environ["SFUMATO_THREADS"] = threads
+        outcome.append(time_it(lambda: mask._apply(data, draws, Notes()), repeat=3, warm_up=False))
+    one, two = outcome
+    return f"wall {one.seconds / two.seconds:.2f}×, CPU {two.cpu_seconds / one.cpu_seconds:.2f}×"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes; the docs' table isn't written")
+    parser.add_argument("--largest", type=int, default=10**7, help="the largest number of records")
+    options = parser.parse_args()
+    os.environ["SFUMATO_THREADS"] = "1"
+    table = Table("rank_swap", "Rank swapping", ABOUT)
+    sizes = [10**5] if options.quick else [n for n in (10**5, 10**6, 10**7, 10**8) if n <= options.largest]
+    for n in sizes:
+        for kind in ("float", "whole"):
+            one_column(table, n, kind)
+            os.environ["SFUMATO_THREADS"] = "1"
+    if not options.quick:
+        table.save()
+
+
+if __name__ == "__main__":
+    main()
