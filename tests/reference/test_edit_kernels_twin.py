@@ -47,6 +47,7 @@ VALUES: dict[str, list[Any]] = {
     "float": [1.5, float("nan"), None, -1.0, 1.5],
     "flag": [True, None, False, True, True],
     "wide": [10**12, 1, -(10**12), None, 1],
+    "low": [-(2**63), 1 - 2**63, None, -(2**63), 2 - 2**63],
 }
 
 

@@ -31,9 +31,10 @@ def digits(data: Microdata, column: str) -> tuple[IntArray, int]:
         if low is None or high is None:
             return np.zeros(len(series), np.int64), 1
         # A narrow range needs no ranking; a wide one (identifiers, dollars) does.
-        if int(high) - int(low) < max(1 << 16, 4 * len(series)):  # type: ignore[arg-type]
-            wide = series.cast(pl.Int64) - (int(low) - 1)  # type: ignore[arg-type]
-            return wide.fill_null(0).to_numpy(), int(high) - int(low) + 2  # type: ignore[arg-type]
+        least, most = int(low), int(high)  # type: ignore[arg-type]
+        if most - least < max(1 << 16, 4 * len(series)) and -_LIMIT < least <= most < _LIMIT:
+            wide = series.cast(pl.Int64) - (least - 1)
+            return wide.fill_null(0).to_numpy(), most - least + 2
     code = series.rank("dense").cast(pl.Int64).fill_null(0)
     return code.to_numpy(), int(code.max() or 0) + 1  # type: ignore[arg-type]
 

@@ -243,9 +243,9 @@ class ConfidentialityEdit2000(Mask):
     def needs(self, data: Microdata) -> Sequence[str]:
         schema = data.schema
         by = self._order_by(schema)
-        used = [*self._within(schema), *self._keys(schema), *self._swapped(schema), *([by] if by else [])]
-        if self.window > 1:
-            used += self.similar or self._sensitive(schema)
+        # The levels that aren't swapped decide by default what the strata are.
+        used = [*schema.geography, *self._within(schema), *self._keys(schema), *self._swapped(schema)]
+        used += [*([by] if by else []), *(self._sensitive(schema) if self.window > 1 else [])]
         return tuple(dict.fromkeys([*self.named_columns(), *used]))
 
     def changes(self, data: Microdata) -> Sequence[str]:
