@@ -255,6 +255,9 @@ def test_a_residual_is_swapped_as_one_more_component():
     moved = [a != b for a, b in zip(old, new, strict=True) if a]
     assert np.mean(moved) > 0.9  # never released as it was
     assert notes.figures["records_swapped"]["TOTAL (residual)"] == 76
+    assert "TOTAL isn't the sum of its components in 76 records" in notes.warnings[0]
+    expected = data.with_variable("TOTAL", residual=True)
+    assert carried_out(sf.RankSwap(columns=["TOTAL"], window_percent=10), expected)[1].warnings == []
 
 
 def test_nested_sums_are_mended_from_the_bottom_or_the_top():
@@ -444,6 +447,22 @@ def test_infinite_values_are_refused_unless_coded():
     masked = sf.RankSwap(columns=["X"], window_percent=50).mask(data.with_variable("X", top=1e9), seed=1)
     assert masked.frame["X"][2] == math.inf
     assert math.isnan(masked.frame["X"][4])
+
+
+def test_values_too_large_for_a_variance_can_still_be_swapped_by_rank():
+    data = pl.DataFrame({"X": [1e300, -1e300, 5e299, 1.0]})
+    with pytest.raises(sf.errors.MaskError, match="too large to have a variance"):
+        sf.RankSwap(columns=["X"], correlation=0.9).mask(data, seed=1)
+    masked = sf.RankSwap(columns=["X"], window_percent=25).mask(data, seed=1)
+    assert masked.frame["X"].to_list() == [5e299, 1.0, 1e300, -1e300]
+
+
+def test_an_engine_is_told_every_column_that_is_read():
+    data = accounts().with_variable("RENT", imputed="WAGE")
+    needs = sf.RankSwap(columns=["WAGE"], window_percent=5).needs(data)
+    assert set(needs) == {"WAGE", "RENT", "TOTAL"}
+    ordered = sf.RankSwap(columns=["GRADE"], window_percent=5, order_by={"GRADE": "PAY"})
+    assert set(ordered.needs(graded())) == {"GRADE", "PAY"}
 
 
 @pytest.mark.parametrize("interval", ["calibrated", "theorem"])

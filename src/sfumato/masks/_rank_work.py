@@ -138,6 +138,11 @@ class Work:
                 f"rank_swap: K0 is the mean of |a′−a|/a over positive values, and {column} has {why}",
                 hint="use `correlation` (R0) or `window_percent`",
             )
+        if target.kind != "window_percent" and not math.isfinite(spread.variance):
+            raise MaskError(
+                f"rank_swap: the values of {column} are too large to have a variance",
+                hint="use `window_percent`, which needs ranks only, or other units",
+            )
         mask = self.mask
         codes = variable.top, variable.bottom
         return solve(ranked, spread, target, mask.interval, mask.partner, *codes, adjust=mask.adjust)
@@ -312,6 +317,12 @@ class Work:
         if not movable.any():
             return rest
         from sfumato.kernels.rank_swap import write_values
+
+        if not self.data.schema[total].residual:
+            notes.warn(
+                f"{total} isn't the sum of its components in {int(movable.sum()):,} records; what it holds "
+                f"beyond them is swapped as one more component (variables.{total}.residual = true expects it)"
+            )
 
         label = f"{total} (residual)"
         strata, n_strata = self._codes

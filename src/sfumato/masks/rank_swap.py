@@ -254,8 +254,10 @@ class RankSwap(Mask):
         return tuple(dict.fromkeys([*plan.swapped, *plan.mended]))
 
     def needs(self, data: Microdata) -> Sequence[str]:
-        flags = [data.schema[c].imputed for c in self.changes(data)]
-        return tuple(dict.fromkeys([*super().needs(data), *self.order_by.values(), *filter(None, flags)]))
+        rules = [c for total, parts in self.sum_plan(data).rules for c in (total, *parts)]
+        flags = [data.schema[c].imputed for c in (*self.changes(data), *rules)]
+        others = [*rules, *self.order_by.values(), *(f for f in flags if f)]
+        return tuple(dict.fromkeys([*super().needs(data), *others]))
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         plan = self.sum_plan(data)
