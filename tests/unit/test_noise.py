@@ -64,6 +64,7 @@ def test_variance_ratio_must_be_above_zero(d: float) -> None:
         ({"within": ["WAGE"]}, "within itself"),
         ({"exact": True, "non_negative": True}, "can't both be kept"),
         ({"exact": True, "independent": True}, "own covariance"),
+        ({"exact": True, "keep_zero_residuals": True}, "can't both be kept"),
         ({"residual": "kept"}, "did you mean|can't be"),
         ({"lower": {"WAGE": 5}, "upper": {"WAGE": 1}}, "wrong way round"),
     ],
@@ -292,6 +293,17 @@ def test_the_order_of_columns_does_not_matter() -> None:
         one = cls(columns=["WAGE", "RENT"], variance_ratio=0.1).mask(data, seed=5).frame
         two = cls(columns=["RENT", "WAGE"], variance_ratio=0.1).mask(data, seed=5).frame
         assert one.equals(two)
+
+
+def test_two_strengths_do_not_share_their_noise() -> None:
+    x = np.random.default_rng(0).normal(size=5000)
+    data = sf.Microdata(pl.DataFrame({"A": x}))
+    for cls in (sf.AdditiveNoise, sf.MixtureNoise):
+        one, two = (
+            cls(columns=["A"], variance_ratio=d).mask(data, seed=5).frame["A"].to_numpy() - x
+            for d in (0.1, 0.2)
+        )
+        assert abs(np.corrcoef(one, two)[0, 1]) < 4 / np.sqrt(5000)
 
 
 def test_a_constant_column_stays() -> None:

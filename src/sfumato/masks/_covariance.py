@@ -113,6 +113,23 @@ def rank_of(covariance: FloatArray) -> int:
 ROOTS = {"principal": principal_root, "cholesky": cholesky_root, "symmetric": symmetric_root}
 
 
+def polished(root: FloatArray, covariance: FloatArray) -> FloatArray:
+    """The root nearest to a given one whose square is the covariance to 1e-10 of each pair of deviations.
+
+    A triangular root that drops a small pivot drops its covariances with later columns too, which can
+    be as large as its square root; exact moments need better.
+    """
+    deviation, correlation = standardise(covariance)
+    values, vectors = np.linalg.eigh(correlation)
+    keep = values > RANK_TOLERANCE
+    base = vectors[:, keep] * np.sqrt(values[keep])
+    divisor = np.where(deviation > 0, deviation, 1.0)
+    turn = (vectors[:, keep] / np.sqrt(values[keep])).T @ (root / divisor[:, None])
+    left, _, right = np.linalg.svd(turn, full_matrices=False)
+    out: FloatArray = (base @ (left @ right)) * deviation[:, None]
+    return out
+
+
 def whitener(covariance: FloatArray) -> FloatArray:
     """T (rank × m) with T·Σ·T′ = I: x̃ = T·(x − mean) has identity covariance."""
     deviation, correlation = standardise(covariance)

@@ -113,7 +113,7 @@ class MixtureNoise(AdditiveNoise):
         for j, column in enumerate(vector):
             # A principal component belongs to no column; the j-th largest takes the j-th stream.
             where = f"component {j}" if self.root == "principal" else column
-            bits = draws.stream(where, purpose="noise").bits(start, n)
-            which = draws.stream(where, purpose="component").bits(start, n)
+            bits = draws.stream(where, purpose=self._purpose).bits(start, n)
+            which = draws.stream(where, purpose=f"component of {self._purpose}").bits(start, n)
             mixtures(bits, which, cumulative, theta, deviation, out[j])
         return out

@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
 from sfumato.guarantees import Guarantee, SameMoments, SumRule, broken_sums
-from sfumato.masks._covariance import cholesky_root, rank_of
+from sfumato.masks._covariance import cholesky_root, polished, rank_of
 from sfumato.masks._noise_fit import (
     Block,
     Blocks,
@@ -124,6 +124,8 @@ class AdditiveNoise(RowsMask):
             out.append((f"{both[0]} can't be masked within itself", "take it out of `within`"))
         if self.exact and (self.non_negative or self.lower or self.upper):
             out.append(("`exact` moments and bounds can't both be kept", "drop one of them"))
+        if self.exact and self.keep_zero_residuals:
+            out.append(("`exact` moments and `keep_zero_residuals` can't both be kept", "drop one of them"))
         if self.exact and self.independent:
             out.append(("`exact` needs the data's own covariance", "drop `independent`"))
         for column, bound in self.lower.items():
@@ -227,13 +229,18 @@ class AdditiveNoise(RowsMask):
         return [InflatedMoments(columns, factor, tolerance, self.within, strata)]
 
     def _rounding_error(self, data: Microdata, columns: Sequence[str]) -> float:
-        """How far rounding by less than a unit can move a standardised mean or covariance."""
+        """How far rounding by less than a unit can move a standardised mean or covariance.
+
+        Without a unit it is the rounding of a double, which matters where the mean is 1e6 deviations.
+        """
         worst = 0.0
         for column in columns:
             unit = unit_of(data.schema, column, data.dtype(column), self.round_to_unit)
-            if unit:
-                deviation = float(np.nanstd(data.numbers(column)))
-                worst = max(worst, unit / deviation if deviation > 0 else 0.0)
+            values = data.numbers(column)
+            values = values[np.isfinite(values)]
+            if len(values) > 1 and values.std() > 0:
+                grain = np.finfo(np.float32 if data.dtype(column) == pl.Float32 else np.float64).eps
+                worst = max(worst, (unit or 8 * grain * np.abs(values).max()) / values.std())
         return float(2 * worst * np.sqrt(1 + self.variance_ratio) + worst**2)
 
     def _bounds(self, data: Microdata) -> tuple[dict[str, float], dict[str, float]]:
@@ -262,8 +269,13 @@ class AdditiveNoise(RowsMask):
 
         out = np.empty((len(vector), n))
         for j, column in enumerate(vector):
-            normals(draws.stream(column, purpose="noise").bits(start, n), out[j])
+            normals(draws.stream(column, purpose=self._purpose).bits(start, n), out[j])
         return out
+
+    @property
+    def _purpose(self) -> str:
+        # Two releases with one seed and two values of d mustn't share their noise: x could be solved for.
+        return f"noise {float(self.variance_ratio)!r}"
 
     def _rules(self, data: Microdata) -> list[Rule]:
         out = []
@@ -312,7 +324,10 @@ class AdditiveNoise(RowsMask):
             covariance = state.covariance[g]
             if self.independent:
                 covariance = np.diag(np.diag(covariance))
-            state.root[g] = np.sqrt(self.variance_ratio) * self._root(covariance)
+            root = self._root(covariance)
+            if self.exact:
+                root = polished(root, covariance)
+            state.root[g] = np.sqrt(self.variance_ratio) * root
         self._units_and_bounds(narrow, state, rules, blocks)
         if self.exact:
             make_exact(blocks, lambda start, n: self._white(draws, vector, start, n))
