@@ -98,6 +98,8 @@ def invariants(match_on: Sequence[str], swap: Sequence[str], within: Sequence[st
 
 def in_words(epsilon: float, size: int, unit: str) -> str:
     """What ε says, in a sentence."""
+    if size < 2:
+        return f"No two {unit}s agree on the keys: nothing is moved, and nothing is protected."
     if epsilon == 0:
         return "Within the invariants the published file says nothing about who lives where (ε = 0)."
     if math.isinf(epsilon):

@@ -125,3 +125,4 @@ def test_the_words_say_what_isnt_protected():
     assert "STATE, AGE" in text[1]
     assert "(ε = 0)" in in_words(0.0, 5, "household")
     assert "no protection" in in_words(math.inf, 5, "household")
+    assert "nothing is protected" in in_words(0.0, 1, "household")

@@ -19,6 +19,14 @@ GEOGRAPHY, SENSITIVE, FIRST_KEY = 0, 1, 2
 
 
 @njit(nogil=True, cache=True)
+def _slot(value: int, mask: int) -> int:
+    """A place in a hash table; two rounds, because codes are often multiples of a power of two."""
+    value = (value ^ (value >> 31)) * 0x7FB5D329728EA185
+    value = (value ^ (value >> 27)) * 0x1B03738712FAD5C9
+    return (value ^ (value >> 32)) & mask
+
+
+@njit(nogil=True, cache=True)
 def distinct(values: Ints) -> tuple[Ints, Ints]:
     """Numbers 0 … k−1 of equal values, in order of first appearance, and the k values themselves."""
     n = values.size
@@ -29,8 +37,8 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
     k = 0
     for i in range(n):
         value = values[i]
-        # Fibonacci hashing; linear probing at a load of at most one half.
-        slot = ((value * 0x9E3779B97F4A7C1) >> 20) & (size - 1)
+        # Linear probing at a load of at most one half.
+        slot = _slot(value, size - 1)
         while table[slot] >= 0 and found[table[slot]] != value:
             slot = (slot + 1) & (size - 1)
         if table[slot] < 0:
@@ -46,7 +54,7 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
                 size *= 4
                 table = np.full(size, -1, np.int64)
                 for c in range(k):
-                    s = ((found[c] * 0x9E3779B97F4A7C1) >> 20) & (size - 1)
+                    s = _slot(found[c], size - 1)
                     while table[s] >= 0:
                         s = (s + 1) & (size - 1)
                     table[s] = c

@@ -19,11 +19,15 @@ REACH = 64
 
 @dataclass(frozen=True)
 class Pairs:
-    """A trial's outcome: partners (−1: none), the key swapped, classes left, and T and N of the paper."""
+    """A trial's outcome: partners (−1: none), the key swapped, classes left, and T and N of the paper.
+
+    ``far`` counts the classes whose neighbours couldn't be partners.
+    """
 
     partner: IntArray
     via: IntArray
     left: IntArray
+    far: int
     changed: int
     helpers: int
 
@@ -70,8 +74,8 @@ class Swapper:
             out[(out < 0) & small[group] & (c.digits[:, place] >= 0)] = place
         return out
 
-    def pair(self, order: Sequence[str], share: float, window: int, rng: np.random.Generator | None) -> Pairs:
-        """Pair in this order; with a generator, search the rest of the stratum for who found nobody."""
+    def pair(self, order: Sequence[str], share: float, window: int, rng: np.random.Generator) -> Pairs:
+        """Pair in this order; who finds nobody near is looked for in the rest of the stratum."""
         from sfumato.kernels import edits
 
         c, n = self.classes, len(self.classes.ids)
@@ -82,10 +86,11 @@ class Swapper:
             c.sequence(order), c.ids, c.stratum, c.counts, c.starts, c.members, self.offset, kept,
             self.mode, self.area, self.values, c.digits, key, self.likeness, window, REACH, partner, via,
         )  # fmt: skip
-        if rng is not None and len(left):
+        far = len(left)
+        if far:
             left = self._settle(left, key, partner, via, rng)
         swapped = partner >= 0
-        return Pairs(partner, via, left, int(swapped.sum()), int((swapped & ~kept[c.ids]).sum()))
+        return Pairs(partner, via, left, far, int(swapped.sum()), int((swapped & ~kept[c.ids]).sum()))
 
     def _settle(
         self, left: IntArray, key: IntArray, partner: IntArray, via: IntArray, rng: np.random.Generator
@@ -109,7 +114,7 @@ class Swapper:
             else:
                 area, mine = c.digits[c.ids, j], left[key[left] == j]
             movable = area >= 0
-            seekers = self._one_of_each(mine, movable & (partner < 0))
+            seekers = self._one_of_each(mine, movable & (partner < 0), rng)
             find_partners(seekers, bucket, n_buckets, np.maximum(area, 0), movable, partner, rng)
             via[seekers[partner[seekers] >= 0]] = j
             got = partner >= 0
@@ -119,16 +124,15 @@ class Swapper:
             left = left[~done[left]]
         return left
 
-    def _one_of_each(self, which: IntArray, ok: BoolArray) -> IntArray:
-        """A record that may move from each of some classes, where there is one."""
+    def _one_of_each(self, which: IntArray, ok: BoolArray, rng: np.random.Generator) -> IntArray:
+        """A record that may move, at random, from each of some classes that have one."""
         c = self.classes
-        out = []
-        for k in which.tolist():
-            m = c.members[c.starts[k] : c.starts[k + 1]]
-            m = m[ok[m]]
-            if len(m):
-                out.append(int(m[self.offset[k] % len(m)]))
-        return np.asarray(out, dtype=np.int64)
+        asked = np.zeros(len(c), np.bool_)
+        asked[which] = True
+        rows = np.flatnonzero(ok & asked[c.ids])
+        rows = rows[rng.permutation(len(rows))]
+        out: IntArray = rows[np.unique(c.ids[rows], return_index=True)[1]]
+        return out
 
 
 @dataclass(frozen=True)

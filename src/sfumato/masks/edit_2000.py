@@ -354,16 +354,16 @@ class ConfidentialityEdit2000(Mask):
         levels = levels_of(classes, x, self._levels(classes, areas))
         share = self.sample_percent / 100
 
-        def alone(order: tuple[str, ...]) -> int:
-            return len(swapper.pair(order, share, self.window, None).left)
+        def trial(order: tuple[str, ...]) -> Pairs:
+            return swapper.pair(order, share, self.window, draws.stream(purpose="far").generator())
 
-        allowed = alone(start)
+        allowed = trial(start).far
 
         def cost(order: tuple[str, ...]) -> float:
+            pairs = trial(order)
             # An order that puts records of one area side by side leaves nothing to swap nearby.
-            if alone(order) > allowed:
+            if pairs.far > allowed:
                 return float("inf")
-            pairs = swapper.pair(order, share, self.window, draws.stream(purpose="far").generator())
             return float(np.mean([percentage_bias(classes, level, pairs, x) for level in levels]))
 
         first = cost(start)
