@@ -28,6 +28,7 @@ from sfumato.risk.linkage.compare import Fields
 
 Share = Literal["fixed", "bounded", "free"]
 _EDGE = 1e-6
+_SHORT = 15
 _MOST_PAIRS = 20_000_000
 _MOST_CODES = 1 << 21
 
@@ -115,14 +116,15 @@ def fit_em(
             "EM needs pairs that can't match as well as pairs that can",
             hint="with blocks of one record there is nothing to estimate; use equal weights",
         )
-    fits = [
-        _run(patterns, expected_share, share, u, m0, iterations, tolerance)
-        for m0 in (0.95, 0.8, 0.6, 0.99, 0.7, 0.9)[: max(1, starts)]
-    ]
-    best = max(fits, key=lambda fit: fit[3][-1])
-    m, us, lam, history, converged, expected = best
+    # Short runs from every start tell which is worth finishing.
+    firsts = (0.95, 0.8, 0.6, 0.99, 0.7, 0.9)[: max(1, starts)]
+    short = min(_SHORT, iterations)
+    tried = [(_run(patterns, expected_share, share, u, m0, short, tolerance)[3][-1], m0) for m0 in firsts]
+    m, us, lam, history, converged, expected = _run(
+        patterns, expected_share, share, u, max(tried)[1], iterations, tolerance
+    )
     wanted = expected_share * patterns.pairs
-    return EMFit(m, us, lam, tuple(history), converged, expected, expected / wanted, len(fits))
+    return EMFit(m, us, lam, tuple(history), converged, expected, expected / wanted, len(firsts))
 
 
 def _run(
@@ -134,19 +136,21 @@ def _run(
     iterations: int,
     tolerance: float,
 ) -> tuple[FloatArray, FloatArray, float, list[float], bool, float]:
+    m_fields = patterns.states.shape[1]
     agrees = (patterns.states == 1).astype(np.float64)
-    differs = (patterns.states == 0).astype(np.float64)
+    holes = bool((patterns.states < 0).any())
+    # [agrees, differs], or [agrees] alone where nothing is missing: one product serves both classes.
+    states = np.hstack([agrees, (patterns.states == 0)]) if holes else agrees
     c, total = patterns.counts, patterns.pairs
-    seen = c @ (agrees + differs)
-    marginal = np.divide(c @ agrees, seen, out=np.full(agrees.shape[1], 0.5), where=seen > 0)
+    marginal = random_agreement(patterns)
     m = np.clip(np.maximum(m0, marginal), _EDGE, 1 - _EDGE)
     u = _inside(marginal if fixed_u is None else fixed_u)
     lam = expected_share
     history: list[float] = []
     converged = False
     while True:
-        in_match = np.log(lam) + agrees @ np.log(m) + differs @ np.log1p(-m)
-        in_other = np.log1p(-lam) + agrees @ np.log(u) + differs @ np.log1p(-u)
+        in_match = np.log(lam) + _log_law(states, m, holes)
+        in_other = np.log1p(-lam) + _log_law(states, u, holes)
         both = np.logaddexp(in_match, in_other)
         history.append(float(c @ both))
         weight = c * np.exp(in_match - both)
@@ -154,13 +158,25 @@ def _run(
             converged = True
         if converged or len(history) > iterations:
             return m, u, float(lam), history, converged, float(weight.sum())
-        m = _ratio(weight @ agrees, weight @ (agrees + differs), m)
+        sums = np.stack([weight, c - weight]) @ states
+        seen = (
+            sums[:, :m_fields] + sums[:, m_fields:]
+            if holes
+            else np.array([[weight.sum()], [total - weight.sum()]])
+        )
+        m = _ratio(sums[0, :m_fields], np.broadcast_to(seen[0], m_fields), m)
         if fixed_u is None:
-            rest = c - weight
-            u = _ratio(rest @ agrees, rest @ (agrees + differs), u)
+            u = _ratio(sums[1, :m_fields], np.broadcast_to(seen[1], m_fields), u)
         if share != "fixed":
             most = 2 * expected_share if share == "bounded" else 1 - _EDGE
             lam = float(np.clip(weight.sum() / total, 1e-12, min(most, 1 - _EDGE)))
+
+
+def _log_law(states: FloatArray, p: FloatArray, holes: bool) -> FloatArray:
+    """The log-probability of every pattern, fields independent with P(agree) = p."""
+    if holes:
+        return np.asarray(states @ np.concatenate([np.log(p), np.log1p(-p)]))
+    return np.asarray(states @ (np.log(p) - np.log1p(-p)) + np.log1p(-p).sum())
 
 
 def _inside(p: FloatArray) -> FloatArray:
