@@ -205,9 +205,9 @@ def _within_bounds(
     low, high = bounds
     size = len(found.members) - 1
     best, best_bad = found, np.inf
-    shunned: set[int] = set()
+    shunned = np.zeros(len(x), dtype=np.bool_)
     for _ in range(400):
-        allowed = np.array([i for i in order if i not in shunned], dtype=np.int64)
+        allowed = order[~shunned[order]]
         if not len(allowed):
             break
         tried = attempt(allowed[:size])
@@ -226,10 +226,11 @@ def _within_bounds(
         if not bad.any():
             beyond_it = (tried.moved[0] < low - slack) | (tried.moved[0] > high + slack)
             return replace(tried, outside=tuple(np.flatnonzero(beyond_it).tolist()))
-        rows = np.flatnonzero(bad.any(axis=1))
-        if len(shunned) + len(rows) <= len(order) // 2:
-            shunned |= {int(i) for i in tried.members[1:][rows]}
-        if size >= len(allowed) and len(shunned) + len(rows) > len(order) // 2:
+        rows = tried.members[1:][bad.any(axis=1)]
+        many = int(shunned.sum()) + len(rows) > len(order) // 2
+        if not many:
+            shunned[rows] = True
+        elif size >= len(allowed):
             break
         size = min(max(size + 1, int(1.2 * size)), len(allowed))
     final = (best.moved < low - slack) | (best.moved > high + slack)
