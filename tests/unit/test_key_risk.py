@@ -59,6 +59,19 @@ def test_demodata_unsafe_cells_before_and_after_the_recode(demo):
     assert matrix["dimension_3"].to_list() == [3164, 3164, 3164]
 
 
+def test_the_unsafe_combinations_are_listed_the_rarest_first():
+    frame = pl.DataFrame({"a": ["x", "x", "x", "y", "y", None], "b": [1, 1, 1, 2, 2, 3]})
+    listed = sf.measure(sf.Microdata(frame), sf.Tolerance(keys=["a", "b"], max_dimension=2))[0].combinations
+    # y has 2 records and the missing one, so a alone is safe; the last agrees with nobody on b = 3.
+    assert set(map(str, listed.rows())) == {
+        str(("b", ["3"], 1)),
+        str(("a × b", [None, "3"], 1)),
+        str(("b", ["2"], 2)),
+        str(("a × b", ["y", "2"], 2)),
+    }
+    assert listed["records"].to_list() == [1, 1, 2, 2]
+
+
 def test_a_tolerance_of_three_is_below_three(demo):
     counts = Counter(demo.frame["Region"].to_list())
     want = sum(c < 3 for c in counts.values())

@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 MAX_COMPARISONS: Final = 4_000_000_000
 
 
-def together(table: CellTable, tolerance: int, at: list[int], weights: FloatArray) -> Suppression:
-    """Each record's own optimum, then cheaper where unsafe records can lean on each other."""
+def together(
+    table: CellTable, tolerance: int, at: list[int], weights: FloatArray, *, counted: bool
+) -> Suppression:
+    """Each record's own optimum, then cheaper where unsafe records can lean on each other.
+
+    ``counted`` says that the number of suppressions is what matters, and weights only order equals.
+    """
     from sfumato.kernels.suppress import share
 
     alone = each_record(table, tolerance, [at], weights, exact=True)
@@ -56,5 +61,6 @@ def together(table: CellTable, tolerance: int, at: list[int], weights: FloatArra
     share(codes, table.counts[bad], options, costs, frequency, tolerance, chosen)
     keys = alone.keys.copy()
     keys[bad] = of_table[chosen]
-    proven = bool((np.bitwise_count(keys[bad]) == 1).all() and np.ptp(weights[at]) < 1)
+    # One value of each unsafe record is the least there can be; what is between isn't known.
+    proven = counted and bool((np.bitwise_count(keys[keys != 0]) == 1).all())
     return Suppression(keys, proven)

@@ -166,7 +166,8 @@ class LocalSuppress(Mask):
             notes.figure("rounds", rounds)
             return masks, False
         if exact and len(at) == 1 and self.share is not False:
-            found = together(table, self.tolerance, at[0], weights)
+            counted = not isinstance(self.importance, Mapping)
+            found = together(table, self.tolerance, at[0], weights, counted=counted)
         else:
             found = each_record(table, self.tolerance, at, weights, exact=exact)
         masks = table.at_records(found.keys)

@@ -29,6 +29,7 @@ from sfumato.schema import Schema
 
 LISTED: Final = 10_000
 """At most this many unsafe combinations are listed; the counts are always complete."""
+LISTED_WORK: Final = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,32 +127,33 @@ class Tolerance(RiskMeasure):
         )
 
 
-def unsafe_combinations(found: Assessment, limit: int = LISTED) -> pl.DataFrame:
-    """The unsafe combinations themselves, the rarest first: key set, values, count."""
+def unsafe_combinations(found: Assessment, limit: int = LISTED, work: int = LISTED_WORK) -> pl.DataFrame:
+    """The unsafe combinations themselves, the rarest first: key set, values, count.
+
+    Key sets are taken from the worst on, until ``limit`` combinations are listed or as many cells
+    as ``work`` have been looked through.
+    """
+    table = found.table
     parts = []
-    left = limit
-    for place, names in enumerate(found.key_sets):
-        if not found.unsafe_combinations[place] or left <= 0:
-            continue
-        table = found.table
+    for place in np.argsort(-found.unsafe_records, kind="stable").tolist():
+        names = found.key_sets[place]
+        if not found.unsafe_combinations[place] or limit <= 0 or work <= 0:
+            break
         _, first = table.groups(names)
         frequency = table.frequencies(names)[first]
         bad = np.flatnonzero(frequency < found.tolerance)
-        bad = bad[np.argsort(frequency[bad], kind="stable")][:left]
-        left -= len(bad)
-        values = []
+        bad = bad[np.argsort(frequency[bad], kind="stable")][:limit]
+        limit -= len(bad)
+        work -= len(table)
+        values = {}
         for key in names:
-            levels = table.levels[key].cast(pl.String).to_list() + [None]
-            codes = table.codes[table.position(key)][first[bad]]
-            values.append([levels[c] for c in codes.tolist()])
+            codes = pl.Series(table.codes[table.position(key)][first[bad]].astype(np.int64))
+            levels = table.levels[key]
+            values[key] = levels.gather(codes.set(codes == len(levels), None)).cast(pl.String)
+        rows = pl.DataFrame(values).select(pl.concat_list(pl.all()).alias("values"))
         parts.append(
-            pl.DataFrame(
-                {
-                    "key_set": [" × ".join(names)] * len(bad),
-                    "values": [list(v) for v in zip(*values, strict=True)],
-                    "records": frequency[bad],
-                },
-                schema={"key_set": pl.String, "values": pl.List(pl.String), "records": pl.Int64},
+            rows.select(
+                pl.lit(" × ".join(names)).alias("key_set"), "values", pl.Series("records", frequency[bad])
             )
         )
     if not parts:
