@@ -33,6 +33,7 @@ _COARSE_ABOVE = 65_536  # more values than this are searched coarsely first
 _NARROW = 20  # windows of fewer ranks are rounded up: re-pairing can narrow a swap, never widen it
 _DENSE_ABOVE = 1_024  # the same for the geometric law, whose prediction costs bins × reach
 _COARSE_STEPS, _FINE_STEPS = 500_000, 8_000_000  # of such a prediction
+_EXPECT_STEPS = 1_500_000  # of one that only looks at expected values, which vary slowly with the rank
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class Law:
 
     def expected(self, windows: IntArray | FloatArray, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
         """The expected swapped value and its expected square at some ranks."""
-        bins, _, e1, e2 = self._dense(windows, _FINE_STEPS)
+        bins, _, e1, e2 = self._dense(windows, _EXPECT_STEPS)
         s = np.searchsorted(self.ranked.starts, ranks, side="right") - 1
         into, n = ranks - self.ranked.starts[s], self.ranked.sizes[s]
         size, count = bins.sizes[s], np.diff(bins.starts)[s]
