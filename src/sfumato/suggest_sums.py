@@ -38,6 +38,7 @@ def find_sums(data: Microdata, columns: Sequence[str]) -> dict[str, tuple[str, .
 
     A record with a missing total or component isn't judged, as in a plan's check.
 
+    >>> import polars as pl
     >>> frame = pl.DataFrame({"a": range(50), "b": [3 * i % 7 for i in range(50)]})
     >>> frame = frame.with_columns(t=pl.col("a") + pl.col("b"))
     >>> find_sums(Microdata(frame), ["a", "b", "t"])
