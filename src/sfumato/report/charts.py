@@ -56,7 +56,7 @@ class Frame:
         y: tuple[float, float],
         *,
         left: int = 52,
-        right: int = 12,
+        right: int = 26,
         top: int = 30,
         bottom: int = 42,
     ) -> None:
@@ -149,7 +149,7 @@ def distribution(column: dict[str, Any]) -> str:
     edges, after, before = column["edges"], column["after"], column.get("before")
     top = max([*after, *(before or []), 1e-9]) * 1.08
     f = Frame(420, 250, (edges[0], edges[-1]), (0.0, top))
-    f.axes(column.get("label") or column["name"], "share of records", percent_y=True)
+    f.axes(column.get("label") or column["name"], "share of records", percent_y=True, x_ticks=4)
     for i, share in enumerate(after):
         tip = f"{number(edges[i])} to {number(edges[i + 1])}: after {number(100 * share)}%"
         tip += f", before {number(100 * before[i])}%" if before else ""
@@ -250,8 +250,8 @@ def heatmap(
             f'<rect x="{width - 54}" y="{34 + k * n * cell / steps:.1f}" width="12" '
             f'height="{n * cell / steps + 0.5:.1f}" fill="{_shade(v)}"/>'
         )
-    for mark, y in ((scale, 42.0), (0.0, 37.0 + n * cell / 2), (-scale, 33.0 + n * cell)):
-        f.text(width - 38, y, number(mark).replace("-", "−"), anchor="start", size=10, fill="#555b63")
+    for mark, place in ((scale, 42.0), (0.0, 37.0 + n * cell / 2), (-scale, 33.0 + n * cell)):
+        f.text(width - 38, place, number(mark).replace("-", "−"), anchor="start", size=10, fill="#555b63")
     return f.svg(title, f"Heat map: {title}, {n} columns")
 
 

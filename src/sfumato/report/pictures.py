@@ -29,6 +29,7 @@ def pictures(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
         and c in run.original.columns
         and run.masked.is_numeric(c)
         and run.masked.kind(c) == "continuous"
+        and run.masked.schema.role_of(c) in (None, "sensitive")
     ]
     out: dict[str, Any] = {"columns": [], "more_columns": max(0, len(numbers) - MOST_COLUMNS)}
     numbers = numbers[:MOST_COLUMNS]

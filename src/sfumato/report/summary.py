@@ -104,7 +104,7 @@ def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str,
     out: dict[str, Any] = {
         "id": f"step {at}" if secret else step.id,
         "mask": mask.name,
-        "about": type(mask).summary(),
+        "about": type(mask).summary().replace("`", ""),
         "reference": mask.reference,
         "columns": list(step.touched),
         "guarantees": checks,
@@ -149,7 +149,7 @@ def _result(run: Run, measure: Measure, result: Result, *, public: bool, secret:
     out: dict[str, Any] = {
         "name": measure.name if secret else result.name,
         "measure": result.measure,
-        "about": type(measure).summary(),
+        "about": type(measure).summary().replace("`", ""),
         "reference": measure.reference,
         "value": number(result.value),
         "unit": result.unit,

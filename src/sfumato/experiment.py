@@ -1,0 +1,292 @@
+"""Experiments: a plan over a grid of parameters and seeds, run on all cores, kept as it goes.
+
+>>> import sfumato as sf
+>>> experiment = sf.Experiment(plan, {"incomes.window_percent": [5, 10]}, replicates=20)  # doctest: +SKIP
+>>> experiment.run(data, seed=1).frontier()  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from sfumato.draws import Seed, as_seed
+from sfumato.errors import ParameterError, SfumatoError, did_you_mean
+from sfumato.measures import Measure
+from sfumato.microdata import Microdata, as_microdata
+from sfumato.plan import Plan
+
+if TYPE_CHECKING:
+    from sfumato.frontier import Outcome
+
+Progress = Callable[[str, int, int], None]
+ROW: dict[str, Any] = {
+    "plan": pl.String,
+    "point": pl.String,
+    "replicate": pl.Int64,
+    "measure": pl.String,
+    "figure": pl.String,
+    "value": pl.Float64,
+    "seconds": pl.Float64,
+    "problem": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the grid: the parameters that vary, and the plan they make."""
+
+    values: tuple[tuple[str, Any], ...]
+    plan: Plan
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{name} = {_shown(value)}" for name, value in self.values) or "the plan"
+
+    @property
+    def address(self) -> str:
+        """What seeds are derived from: the values alone, so another grid point changes nothing."""
+        return json.dumps(dict(self.values), sort_keys=True, default=str)
+
+
+class Experiment:
+    """A plan run at every point of a grid, several times each.
+
+    ``vary`` maps ``step.parameter`` (or ``parameter`` where one step has it) to a list of values.
+    ``replicates`` runs of each point differ in their seed, which is derived from the experiment's
+    seed, the point's values and the replicate's number: adding a point or a replicate changes no
+    other. ``measures`` replaces the plan's own.
+
+    :meth:`run` returns an :class:`~sfumato.frontier.Outcome`, whose ``frame`` has one row per point,
+    replicate and figure. With ``folder`` every finished run is written there at once; the same
+    experiment started again goes on where it stopped.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        vary: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        replicates: int = 1,
+        measures: Sequence[Measure] = (),
+    ) -> None:
+        if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+            raise ParameterError(f"`replicates` must be a whole number from 1 on, not {replicates!r}")
+        self.plan = replace(plan, measures=tuple(measures), limits=()) if measures else plan
+        if not self.plan.measures:
+            raise ParameterError(
+                "an experiment needs measures", hint="add [[measure]] to the plan or pass measures=[…]"
+            )
+        self.replicates = replicates
+        self.vary = {name: list(values) for name, values in (vary or {}).items()}
+        for name, values in self.vary.items():
+            if not values:
+                raise ParameterError(f"`vary` gives no value for {name}")
+            _place(self.plan, name)
+        self.points = [self._point(values) for values in itertools.product(*self.vary.values())]
+
+    def _point(self, values: Sequence[Any]) -> Point:
+        plan = self.plan
+        named = tuple(zip(self.vary, values, strict=True))
+        for name, value in named:
+            at, parameter = _place(plan, name)
+            steps = list(plan.steps)
+            try:
+                steps[at] = replace(steps[at], **{parameter: value})
+            except ParameterError as problem:
+                raise ParameterError(f"{name} = {value!r}: {problem.message}", hint=problem.hint) from None
+            plan = replace(plan, steps=tuple(steps), source=None)
+        return Point(named, plan)
+
+    def tasks(self) -> Iterator[tuple[Point, int]]:
+        """Every run of the grid, replicates in the outer loop: a stopped experiment has all points."""
+        return ((point, r) for r in range(self.replicates) for point in self.points)
+
+    def run(
+        self,
+        data: Any = None,
+        *,
+        seed: Seed | int | None = 0,
+        folder: str | Path | None = None,
+        processes: int | None = None,
+        progress: Progress | None = None,
+        tasks: Sequence[tuple[Point, int]] | None = None,
+    ) -> Outcome:
+        """Run what isn't there yet, on all cores (or so many processes), and collect it all."""
+        from sfumato.frontier import Outcome
+
+        given = self.plan.data() if data is None else self.plan.with_schema_of(as_microdata(data))
+        secret = as_seed(seed)
+        wanted = list(self.tasks()) if tasks is None else list(tasks)
+        with tempfile.TemporaryDirectory(prefix="sfumato-") as scratch:
+            kept = Path(folder) if folder is not None else Path(scratch) / "runs"
+            kept.mkdir(parents=True, exist_ok=True)
+            mark = self._mark(given, secret)
+            due = [(p, r) for p, r in wanted if not _stored(kept, mark, p, r).exists()]
+            count = max(1, min(processes or os.cpu_count() or 1, len(due) or 1))
+            if due and count > 1:
+                self._in_processes(given, secret, kept, mark, due, count, Path(scratch), progress)
+            else:
+                say = progress or (lambda *_: None)
+                for done, (point, r) in enumerate(due):
+                    say(point.label, done, len(due))
+                    _keep(_stored(kept, mark, point, r), _once(point, r, given, _seed_of(secret, point, r)))
+            parts = [pl.read_parquet(_stored(kept, mark, p, r)) for p, r in wanted]
+            frame = pl.concat(parts) if parts else pl.DataFrame(schema=ROW)
+            outcome = Outcome(self, frame, ran=len(due))
+            if folder is not None:
+                outcome.frame.write_parquet(kept / "experiment.parquet")
+            return outcome
+
+    def _mark(self, data: Microdata, secret: Seed) -> bytes:
+        """What a stored run must have been made of: these measures, these data, this seed."""
+        state = hashlib.blake2b(digest_size=16)
+        state.update(secret.commitment(b"experiment").encode())
+        state.update(
+            json.dumps([m.to_dict() | {"": m.name} for m in self.plan.measures], default=str).encode()
+        )
+        state.update(str([*data._types.items(), len(data)]).encode())
+        for column in data.columns:
+            state.update(str(int(data.column(column).hash(0).sum())).encode())
+        return state.digest()
+
+    def _in_processes(
+        self,
+        data: Microdata,
+        secret: Seed,
+        kept: Path,
+        mark: bytes,
+        due: list[tuple[Point, int]],
+        count: int,
+        scratch: Path,
+        progress: Progress | None,
+    ) -> None:
+        # Workers read the data from a file of their owner's only; each compiles nothing (numba's cache
+        # is on disk) and runs one thread, since there is one worker a core.
+        path = scratch / "data.arrow"
+        path.touch(mode=0o600)
+        data.frame.write_ipc(path)
+        schema = data.schema.to_dict()
+        say = progress or (lambda *_: None)
+        started = time.perf_counter()
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(
+            count, mp_context=context, initializer=_start, initargs=(str(path), schema)
+        ) as pool:
+            waiting: dict[Future[pl.DataFrame], tuple[Point, int]] = {}
+            queue = iter(due)
+            done = 0
+            try:
+                while True:
+                    for point, r in itertools.islice(queue, max(0, 2 * count - len(waiting))):
+                        key = _seed_of(secret, point, r)._secret.hex()
+                        waiting[pool.submit(_work, point, r, key)] = (point, r)
+                    if not waiting:
+                        break
+                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                        point, r = waiting.pop(future)
+                        _keep(_stored(kept, mark, point, r), future.result())
+                        done += 1
+                        left = (time.perf_counter() - started) / done * (len(due) - done)
+                        say(f"{point.label} (about {left:.0f} s left)", done, len(due))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+_DATA: Microdata | None = None
+
+
+def _start(path: str, schema: Mapping[str, Any]) -> None:
+    """A worker's first act: the data, and one thread for itself."""
+    global _DATA
+    os.environ["SFUMATO_THREADS"] = "1"
+    _DATA = Microdata(pl.read_ipc(path), schema)
+
+
+def _work(point: Point, replicate: int, key: str) -> pl.DataFrame:
+    assert _DATA is not None
+    return _once(point, replicate, _DATA, Seed(bytes.fromhex(key)))
+
+
+def _once(point: Point, replicate: int, data: Microdata, seed: Seed) -> pl.DataFrame:
+    """One run: a row a figure, or one row with the problem where the run was refused."""
+    import warnings
+
+    from sfumato.run import carry_out
+
+    begun = time.perf_counter()
+    rows: list[tuple[str, str, float | None, str | None]] = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = carry_out(point.plan, data, seed).results
+    except SfumatoError as problem:
+        rows.append(("", "", None, problem.message))
+    else:
+        for label, result in zip(point.plan.measure_ids(), results, strict=True):
+            numbers = {"value": result.value, **result.figures}
+            rows += [
+                (label, name, float(v), None)
+                for name, v in numbers.items()
+                if isinstance(v, (int, float)) and not isinstance(v, bool)
+            ]
+    seconds = time.perf_counter() - begun
+    head = (point.plan.hash(), point.label, replicate)
+    return pl.DataFrame([(*head, m, f, v, seconds, why) for m, f, v, why in rows], schema=ROW, orient="row")
+
+
+def _seed_of(secret: Seed, point: Point, replicate: int) -> Seed:
+    return secret.child(f"experiment {point.address} {replicate}")
+
+
+def _stored(folder: Path, mark: bytes, point: Point, replicate: int) -> Path:
+    state = hashlib.blake2b(mark + point.plan.hash().encode() + point.address.encode(), digest_size=12)
+    return folder / f"run-{state.hexdigest()}-{replicate}.parquet"
+
+
+def _keep(path: Path, rows: pl.DataFrame) -> None:
+    """Whole or not at all: a killed experiment leaves no half-written run."""
+    work = path.with_suffix(f".{os.getpid()}.part")
+    rows.write_parquet(work)
+    work.replace(path)
+
+
+def _place(plan: Plan, name: str) -> tuple[int, str]:
+    """Where ``step.parameter`` is: the step's place and the parameter."""
+    step, _, parameter = name.rpartition(".")
+    ids = plan.step_ids()
+    if step and step not in ids:
+        raise ParameterError(
+            f"`vary` names the step {step!r}, which the plan doesn't have", hint=did_you_mean(step, ids)
+        )
+    found = [
+        at for at, one in enumerate(plan.steps) if parameter in one.parameters() and step in ("", ids[at])
+    ]
+    if len(found) != 1:
+        if len(found) > 1:
+            choices = " or ".join(f"{ids[at]}.{parameter}" for at in found)
+            raise ParameterError(
+                f"`vary` names {parameter!r}, which several steps have", hint=f"write {choices}"
+            )
+        there = [
+            f"{i}.{p}" for i, one in zip(ids, plan.steps, strict=True) for p in one.parameters() if p != "id"
+        ]
+        raise ParameterError(f"`vary` names {name!r}, which no step has", hint=did_you_mean(name, there))
+    return found[0], parameter
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else f"{value}"
