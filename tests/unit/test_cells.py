@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cells import CellTable, coding, combinations_up_to
+from sfumato.cells import CellTable, coding, combinations_up_to, frequency
 from sfumato.cells import assess as assess_module
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
@@ -35,9 +35,16 @@ def microdata(rows: list[tuple[object, ...]]) -> sf.Microdata:
     return sf.Microdata(pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row"))
 
 
-@given(tables(), st.sampled_from(["matches_anything", "category"]))
-def test_frequencies_equal_the_pairwise_count(rows, missing):
+@given(tables(), st.sampled_from(["matches_anything", "category"]), st.booleans())
+def test_frequencies_equal_the_pairwise_count(rows, missing, joins):
     data = microdata(rows)
+    # Both ways of counting wildcards: joins of missing patterns, and pairs of combinations.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frequency, "JOIN_COST", 0 if joins else 10**9)
+        check_frequencies(rows, data, missing)
+
+
+def check_frequencies(rows, data, missing):
     cells = CellTable.of(data, data.columns, missing=missing)
     for key_set in combinations_up_to(data.columns, len(data.columns)):
         at = [data.columns.index(k) for k in key_set]

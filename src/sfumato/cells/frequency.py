@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ from sfumato.cells.coding import label, pack
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable
 
+JOIN_COST: Final = 50_000
+"""What joining two patterns costs, in comparisons of two combinations."""
 Number = TypeVar("Number", np.int64, np.float64)
 
 
@@ -55,6 +57,12 @@ def _with_wildcards(
     """
     pattern = missing_patterns(codes, gone)
     patterns, pattern_index = np.unique(pattern, return_inverse=True)
+    if len(patterns) ** 2 * JOIN_COST > int((pattern != 0).sum()) * len(own):
+        # Many patterns and few combinations: comparing pairs is quicker than joining patterns.
+        from sfumato.kernels.cells import sum_agreeing
+
+        wide = np.ascontiguousarray(codes, dtype=np.int64)
+        return sum_agreeing(wide, gone.astype(np.int64), own.astype(np.float64)).astype(own.dtype)
     members = [np.flatnonzero(pattern_index == p) for p in range(len(patterns))]
     total = np.zeros_like(own)
     for p, mine in zip(patterns.tolist(), members, strict=True):

@@ -223,3 +223,23 @@ def agreeing_cells(codes: IntArray, gone: IntArray) -> tuple[IntArray, IntArray]
                 mine[at + 1], peer[at + 1] = j, i
                 at += 2
     return mine, peer
+
+
+@nb.njit(nogil=True, cache=True)
+def sum_agreeing(codes: IntArray, gone: IntArray, own: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """For each combination the sum of ``own`` over all that agree with it where neither is missing."""
+    keys, cells = codes.shape
+    wild = np.zeros(cells, np.bool_)
+    for i in range(cells):
+        for q in range(keys):
+            if codes[q, i] == gone[q]:
+                wild[i] = True
+    total = own.copy()
+    for i in range(cells):
+        if not wild[i]:
+            continue
+        for j in range(cells):
+            if j != i and not (wild[j] and j < i) and _agree(codes, gone, i, j):
+                total[i] += own[j]
+                total[j] += own[i]
+    return total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,15 @@ import polars as pl
 from sfumato.cells import CellTable
 from sfumato.cells.coding import code_column, label, pack
 from sfumato.draws import Draws
-from sfumato.errors import Problem
+from sfumato.errors import MeasureError, Problem
 from sfumato.measures import Result
 from sfumato.microdata import FloatArray, IntArray, Microdata
 from sfumato.parameters import parameter
 from sfumato.risk._keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
 from sfumato.risk.base import RiskMeasure
 from sfumato.schema import Schema
+
+MAX_COMPARISONS: Final = 5_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +219,12 @@ def _with_peers(
     from sfumato.kernels.cells import agreeing_cells
 
     gone = np.array([len(table.levels[k]) for k in table.keys], np.int64)
+    open_cells = int((table.codes == gone[:, None]).any(axis=0).sum())
+    if open_cells * len(table) > MAX_COMPARISONS:
+        raise MeasureError(
+            f"l_diversity: {open_cells:,} combinations have missing keys, too many to compare with others",
+            hint='count a missing value as a category (missing="category"), or recode the keys first',
+        )
     mine, peer = agreeing_cells(np.ascontiguousarray(table.codes.astype(np.int64)), gone)
     order = np.argsort(of_cell, kind="stable")
     sizes = np.bincount(of_cell, minlength=len(table))
