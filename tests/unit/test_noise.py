@@ -169,6 +169,16 @@ def test_an_undeclared_sum_survives_rounding() -> None:
     assert (z["TOTAL"] == z["WAGE"] + z["RENT"]).all()
 
 
+def test_an_undeclared_sum_within_a_declared_one() -> None:
+    rng = np.random.default_rng(0)
+    a, b, d = (rng.integers(0, 10**5, 400) for _ in range(3))
+    frame = pl.DataFrame({"A": a, "B": b, "C": a + b, "D": d, "T": a + b + d})
+    data = sf.Microdata(frame, sf.Schema(variables={"T": {"sum_of": ["C", "D"]}}))
+    z = sf.AdditiveNoise(columns=["A", "B", "C", "D"], variance_ratio=0.2).mask(data, seed=3).frame
+    assert (z["C"] == z["A"] + z["B"]).all()
+    assert (z["T"] == z["C"] + z["D"]).all()
+
+
 def test_an_undeclared_sum_of_floats_stays_to_rounding_error() -> None:
     data = sf.Microdata(incomes().frame.cast(pl.Float64))
     z = sf.AdditiveNoise(columns=["TOTAL", "RENT", "WAGE"], variance_ratio=0.2).mask(data, seed=3).frame
@@ -381,6 +391,17 @@ def test_strata_have_their_own_covariance_and_small_ones_are_pooled() -> None:
     assert notes.figures["covariances"] == 3
     assert any("12 of 14 strata" in w for w in notes.warnings)
     assert (e[:12] != 0).all()
+
+
+def test_a_stratum_without_variation_is_reported() -> None:
+    data = sf.Microdata(
+        pl.DataFrame(
+            {"S": [0] * 40 + [1] * 40, "X": np.r_[np.zeros(40), np.arange(40.0)], "Y": np.arange(80.0)}
+        )
+    )
+    _, notes, _ = run(sf.AdditiveNoise(columns=["X", "Y"], variance_ratio=0.1, within=["S"]), data)
+    assert notes.figures["strata_without_variation"] == {"X": 1}
+    assert any("X doesn't vary in 1 of 2 strata" in w for w in notes.warnings)
 
 
 def test_a_stratum_of_one_is_pooled() -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.guarantees import Guarantee
 from sfumato.masks._sums import Rule, unique_rows
 from sfumato.masks.base import Notes
-from sfumato.microdata import IntArray, Microdata
+from sfumato.microdata import FloatArray, IntArray, Microdata
 
 if TYPE_CHECKING:
     from sfumato.masks.noise import AdditiveNoise
@@ -136,6 +136,19 @@ def note_residuals(mask: AdditiveNoise, data: Microdata, rules: Sequence[Rule], 
             f'residual = "keep" releases the difference between {which} and the sum of the parts exactly: '
             f"{alone:,} of {len(data):,} records are unique on it{more}"
         )
+
+
+def note_flat_strata(vector: Sequence[str], covariance: FloatArray, notes: Notes) -> None:
+    """Strata in which a column doesn't vary get no noise on it: its values there are released as they are."""
+    spread = np.array([np.diag(c) for c in covariance])
+    for j, column in enumerate(vector):
+        flat = int((spread[:, j] <= 0).sum())
+        if 0 < flat < len(spread):
+            notes.figure("strata_without_variation", flat, column)
+            notes.warn(
+                f"{column} doesn't vary in {flat:,} of {len(spread):,} strata (or has one value there), so it "
+                "gets no noise in them; use coarser strata to mask it"
+            )
 
 
 def note_flags(columns: Sequence[str], data: Microdata, notes: Notes) -> None:

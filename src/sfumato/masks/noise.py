@@ -27,7 +27,14 @@ from sfumato.masks._noise_fit import (
     type_range,
     unit_of,
 )
-from sfumato.masks._noise_notes import InflatedMoments, WithinBounds, note_flags, note_residuals, note_result
+from sfumato.masks._noise_notes import (
+    InflatedMoments,
+    WithinBounds,
+    note_flags,
+    note_flat_strata,
+    note_residuals,
+    note_result,
+)
 from sfumato.masks._sums import Rule, check_bounds, circular, rebuild, touched_rules
 from sfumato.masks.base import Notes, RowsMask
 from sfumato.microdata import FloatArray, Microdata
@@ -328,6 +335,7 @@ class AdditiveNoise(RowsMask):
             if self.exact:
                 root = polished(root, covariance)
             state.root[g] = np.sqrt(self.variance_ratio) * root
+        note_flat_strata(vector, state.covariance[-groups:], notes)
         self._units_and_bounds(narrow, state, rules, blocks)
         if self.exact:
             make_exact(blocks, lambda start, n: self._white(draws, vector, start, n))
@@ -374,7 +382,9 @@ class AdditiveNoise(RowsMask):
         for column, bound in state.high.items():
             values = data.numbers(column)[data.eligible(column)]
             check_bounds(column, bound, int((values > bound).sum()), "upper")
-        state.rules = tuple(rules) + tuple([] if self.independent else found_rules(state, rules, blocks))
+        # Identities nobody declared come first: they hold among the parts that declared totals are made of.
+        found = [] if self.independent else found_rules(state, rules, blocks)
+        state.rules = (*found, *rules)
 
     # -- the rows -----------------------------------------------------------------------------------
 
