@@ -146,7 +146,7 @@ def note_flat_strata(vector: Sequence[str], covariance: FloatArray, notes: Notes
         if 0 < flat < len(spread):
             notes.figure("strata_without_variation", flat, column)
             notes.warn(
-                f"{column} doesn't vary in {flat:,} of {len(spread):,} strata (or has one value there), so it "
+                f"{column} doesn't vary in {flat:,} of {len(spread):,} strata (or has one value there): it "
                 "gets no noise in them; use coarser strata to mask it"
             )
 
