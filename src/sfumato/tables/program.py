@@ -73,6 +73,8 @@ class Solution:
     status: str
     fractions: Floats | None = None
     """The relaxation's r of every cell (1 for cells of at least the tolerance)."""
+    rough: Floats | None = None
+    """The table before rounding (of a relaxed or loose program)."""
     slack: Floats | None = None
     """By how much each margin equation had to give, in an elastic program."""
 
@@ -145,7 +147,8 @@ class _Model:
         solver.silent()
         solver.setOptionValue("time_limit", float(max(seconds, 0.1)))
         solver.setOptionValue("mip_rel_gap", float(gap))
-        solver.setOptionValue("threads", 2)
+        solver.setOptionValue("threads", 1)  # more wait for each other than they work
+        solver.setOptionValue("mip_detect_symmetry", False)  # it may outlast any time limit
         solver.passModel(lp)
         if start is not None and not relaxed:
             given = highspy.HighsSolution()
@@ -174,6 +177,7 @@ def solve(
     relaxed: bool = False,
     exact: bool = True,
     fixed: Floats | None = None,
+    hold: Floats | None = None,
     elastic: bool = False,
     loose: bool = False,
     seconds: float = 60.0,
@@ -183,9 +187,10 @@ def solve(
     """Build and solve one program, from a valid table where one is known (``start``).
 
     ``relaxed`` leaves integrality out (a bound); ``exact`` lets large cells be emptied and small
-    ones exceed the tolerance; ``fixed`` holds an r of 0 or 1 for each cell (NaN where free);
-    ``elastic`` lets margins give, and minimises by how much they do; ``loose`` asks only r to be
-    whole (the table is then None, and ``fractions`` says which small cells are filled).
+    ones exceed the tolerance; ``fixed`` holds an r of 0 or 1 for each cell (NaN where free),
+    ``hold`` a count for each cell of at least the tolerance (NaN where free); ``elastic`` lets
+    margins give, and minimises by how much they do; ``loose`` asks only r to be whole (the table is
+    then None, ``fractions`` says which small cells are filled, and ``rough`` how the others move).
     """
     n, t, w, upper = problem.counts, problem.tolerance, problem.weights, problem.upper
     model = _Model(all_whole=not loose)
@@ -214,9 +219,16 @@ def solve(
             model.put(link, r, -np.maximum(upper[small] - t, 0))
     # Cells of at least the tolerance: up by p, down by m, emptied only in the exact program.
     zero = np.zeros(len(large))
-    ups = _steps(model, problem, large, np.maximum(upper[large] - n[large], 0), zero, price)
+    rise = np.maximum(upper[large] - n[large], 0)
     depth = n[large] if beyond else n[large] - t
-    downs = _steps(model, problem, large, depth, zero, price)
+    least_rise, least_depth = zero, zero
+    if hold is not None:
+        held = ~np.isnan(hold[large])
+        move = np.where(held, hold[large] - n[large], 0.0)
+        rise, depth = (np.where(held, np.maximum(m, 0.0), room) for m, room in ((move, rise), (-move, depth)))
+        least_rise, least_depth = (np.where(held, np.maximum(m, 0.0), 0.0) for m in (move, -move))
+    ups = _steps(model, problem, large, rise, zero, price, least_rise)
+    downs = _steps(model, problem, large, depth, zero, price, least_depth)
     parts += [(large, p, 1.0) for p in ups] + [(large, m, -1.0) for m in downs]
     if exact and not relaxed and len(large):
         emptied = model.add(len(large), high=1.0)
@@ -246,24 +258,27 @@ def solve(
     share = np.ones(len(n))
     share[small] = values[r]
     whole = np.rint(table).astype(np.int64)
-    loose = values[slack] if slack is not None else None
-    return Solution(None if relaxed or loose else whole, bound + base, status, share, loose)
+    gave = values[slack] if slack is not None else None
+    return Solution(None if relaxed or loose else whole, bound + base, status, share, table, gave)
 
 
-def _steps(model: _Model, problem: Problem, cells: Any, room: Any, first: Any, price: float) -> list[Any]:
-    """Columns for a move of up to ``room`` units away from a deviation of ``first`` units.
+def _steps(
+    model: _Model, problem: Problem, cells: Any, room: Any, first: Any, price: float, least: Any = 0.0
+) -> list[Any]:
+    """Columns for a move of ``least`` to ``room`` units away from a deviation of ``first`` units.
 
     One column for a linear cost; for l2, one per whole step (the k-th unit costs 2k − 1 more).
     """
     w = price * problem.weights[cells]
     if problem.objective != "l2" or price == 0.0:
-        return [model.add(len(cells), cost=w, high=room, whole=model.all_whole)]
+        return [model.add(len(cells), cost=w, low=least, high=room, whole=model.all_whole)]
     out = []
     for k in range(1, SEGMENTS + 1):
         last = k == SEGMENTS
         size = np.maximum(room - (k - 1), 0) if last else np.clip(room - (k - 1), 0, 1)
+        floor = np.maximum(least - (k - 1), 0) if last else np.clip(least - (k - 1), 0, 1)
         slope = w * (2.0 * (first + k) - 1.0)
-        out.append(model.add(len(cells), cost=slope, high=size, whole=model.all_whole))
+        out.append(model.add(len(cells), cost=slope, low=floor, high=size, whole=model.all_whole))
     return out
 
 

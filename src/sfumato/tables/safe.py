@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -138,7 +138,7 @@ def safe_table(
     """
     started = time.perf_counter()
     given = as_table(table, keys)
-    tolerance = _whole(tolerance, "tolerance", 1)
+    tolerance = _whole_number(tolerance, "tolerance", 1)
     if objective not in ("l1", "l2", "max"):
         raise ParameterError(
             f"there is no objective {objective!r}", hint=did_you_mean(objective, ["l1", "l2", "max"])
@@ -265,10 +265,7 @@ def _search(problem: Problem, time_limit: float) -> Solution:
         # ask the moves of the large cells to be whole.
         fixed = np.where(np.abs(share - np.rint(share)) <= 1e-6, np.rint(share), np.nan)
         rough = solve(problem, exact=False, loose=True, fixed=fixed, seconds=left() / 2, gap=GOOD_GAP / 5)
-        if rough.fractions is not None:
-            fixed = np.rint(rough.fractions)
-        found = solve(problem, exact=False, fixed=fixed, seconds=left() / 2, gap=GOOD_GAP / 5)
-        best = _better(problem, best, found)
+        best = _whole(problem, rough, left)
     if best is None and left() > 0:
         best = _better(problem, best, solve(problem, exact=False, seconds=left() / 2, gap=GOOD_GAP))
     if best is not None and len(problem.counts) > PROVABLE_CELLS:
@@ -284,6 +281,29 @@ def _search(problem: Problem, time_limit: float) -> Solution:
     if best is None:
         return Solution(None, bound, "unknown")
     return Solution(best.table, bound, "feasible")
+
+
+def _whole(problem: Problem, rough: Solution, left: Callable[[], float]) -> Solution | None:
+    """A whole table from one whose large cells moved by broken numbers: few did, so few are decided.
+
+    The broken ones and a few hundred more are free at first; then all of them.
+    """
+    if rough.fractions is None or rough.rough is None:
+        return None
+    fixed = np.rint(rough.fractions)
+    broken = np.abs(rough.rough - np.rint(rough.rough)) > 1e-6
+    order = Seed.from_int(0).draws("safe").stream("whole").generator().permutation(len(broken))
+    best: Solution | None = None
+    for more in (0, 300, 3_000, len(broken)):
+        if best is not None or left() <= 0:
+            break
+        free = broken.copy()
+        free[order[:more]] = True
+        hold = np.where(free, np.nan, np.rint(rough.rough))
+        seconds = left() / 2 if more == len(broken) else min(left() / 4, 5.0)
+        found = solve(problem, exact=False, fixed=fixed, hold=hold, seconds=seconds, gap=GOOD_GAP / 5)
+        best = _better(problem, best, found)
+    return best
 
 
 def _improve(problem: Problem, best: Solution, bound: float, share: Any, end: float) -> Solution:
@@ -366,7 +386,7 @@ def _no_table(
     )
 
 
-def _whole(value: Any, name: str, least: int) -> int:
+def _whole_number(value: Any, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ParameterError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
