@@ -50,6 +50,29 @@ def fewest_per_record(
     return total
 
 
+def fewest_together(rows: Sequence[Row], tolerance: int, weights: Sequence[float]) -> float:
+    """The cheapest way to blank values of unsafe records, at least one in each, so that all records
+    are safe on all keys, a blank matching anything; every way is tried."""
+    keys = range(len(rows[0]))
+    risky = [i for i, f in enumerate(frequencies(rows, keys, "matches_anything")) if f < tolerance]
+    options = []
+    for i in risky:
+        shown = [j for j in keys if rows[i][j] is not None]
+        options.append([c for d in range(1, len(shown) + 1) for c in itertools.combinations(shown, d)])
+    best = math.inf
+    for choice in itertools.product(*options):
+        cost = sum(weights[j] for c in choice for j in c)
+        if cost >= best:
+            continue
+        blanked = [list(r) for r in rows]
+        for i, chosen in zip(risky, choice, strict=True):
+            for j in chosen:
+                blanked[i][j] = None
+        if min(frequencies(blanked, keys, "matches_anything")) >= tolerance:
+            best = cost
+    return best
+
+
 def minimal_sample_uniques(rows: Sequence[Row], max_size: int) -> list[list[tuple[int, ...]]]:
     """For each row every minimal set of keys on which it is unique."""
     out: list[list[tuple[int, ...]]] = []

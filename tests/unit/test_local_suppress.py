@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cells import suppression
+from sfumato.cells import sharing, suppression
 from sfumato.draws import Seed
 from sfumato.kernels.suppress import hit_all
 from sfumato.masks.suppress import LocalSuppress, NoUnsafeCombination, OnlySuppressed
@@ -127,11 +127,30 @@ def test_the_optimum_of_each_record_equals_brute_force(rows, tolerance, dimensio
 
 
 @given(tables(), st.integers(2, 4))
-def test_sharing_never_costs_more_and_leaves_no_unsafe_record_complete(rows, tolerance):
+def test_sharing_never_costs_more_than_each_record_by_itself(rows, tolerance):
     data = microdata(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharing, "TINY_RECORDS", 0)  # the way of larger files
+        quick, _ = carry_out(LocalSuppress(keys=data.columns, tolerance=tolerance), data)
     shared, _ = carry_out(LocalSuppress(keys=data.columns, tolerance=tolerance), data)
     alone, _ = carry_out(LocalSuppress(keys=data.columns, tolerance=tolerance, share=False), data)
-    assert len(suppressed(data, shared)) <= len(suppressed(data, alone))
+    counts = [len(suppressed(data, one)) for one in (shared, quick, alone)]
+    assert counts == sorted(counts)
+
+
+@given(st.data(), st.integers(2, 3), st.booleans())
+def test_sharing_equals_brute_force_on_small_tables(draw, tolerance, weighted):
+    value = st.one_of(st.none(), st.integers(0, 1)) if draw.draw(st.booleans()) else st.integers(0, 2)
+    rows = draw.draw(st.lists(st.tuples(value, value, value), min_size=3, max_size=5))
+    weights = [2.0, 1.0, 1.7] if weighted else [1.0, 1.0, 1.0]
+    data = microdata(rows)
+    importance = dict(zip("abc", weights, strict=True)) if weighted else ()
+    masked, notes = carry_out(
+        LocalSuppress(keys=["a", "b", "c"], tolerance=tolerance, importance=importance), data
+    )
+    cost = sum(weights[j] for _, j in suppressed(data, masked))
+    assert cost == pytest.approx(twin.fewest_together(rows, tolerance, weights))
+    assert notes.figures["proven_optimal"]
 
 
 # -- published figures ------------------------------------------------------------------------------

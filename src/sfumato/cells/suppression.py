@@ -35,6 +35,8 @@ class Suppression:
 
     keys: IntArray
     proven: bool
+    of_records: bool = False
+    """Whether ``keys`` are of records, not of cells: two records of a cell may be treated apart."""
 
 
 class KeyLists:

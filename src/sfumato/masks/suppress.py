@@ -170,7 +170,7 @@ class LocalSuppress(Mask):
             found = together(table, self.tolerance, at[0], weights, counted=counted)
         else:
             found = each_record(table, self.tolerance, at, weights, exact=exact)
-        masks = table.at_records(found.keys)
+        masks = found.keys if found.of_records else table.at_records(found.keys)
         return (masks, found.proven) if household is None else (union_by(masks, household), False)
 
     def weights(self, table: CellTable) -> FloatArray:
