@@ -1,0 +1,20 @@
+"""Examples of group swapping for the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sfumato as sf
+from sfumato.masks.base import Mask
+from sfumato.measures import Measure
+from sfumato.microdata import Microdata
+
+CASES: dict[str, Callable[[Microdata], Mask | Measure]] = {
+    "group_swap": lambda data: sf.GroupSwap(
+        strata=["SEX", "AGEGRP"],
+        rate_percent=20,
+        covariates=["WAGE", "INCOME", "WEALTH", "RACE"],
+        draw="balanced",
+        allocation="equal",
+    ),
+}

@@ -1,0 +1,132 @@
+"""Group swapping on the paper's two data sets, against FORMULAS section 9 and the published tables."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato.masks._strata_pairs import Distances, fit_pair
+from sfumato.microdata import Microdata
+
+NUMBERS = "EXPTOTAL + BEDS + SEENCNT + EOYCNT"
+# Strata in the order of their codes: Titanic class 1 female, 1 male, 2 female, …; FORMULAS numbers
+# males first, so its stratum 1 (first class male) is ours 1, its 2 ours 0, and so on.
+OURS = {1: 1, 2: 0, 3: 3, 4: 2, 5: 5, 6: 4}
+
+TITANIC_U = {
+    (1, 2): 0.1023, (1, 3): 0.1628, (1, 4): 0.2091, (1, 5): 0.1404, (1, 6): 0.2261,
+    (2, 3): 0.2384, (2, 4): 0.2164, (2, 5): 0.1492, (2, 6): 0.2379, (3, 4): 0.1469,
+    (3, 5): 0.0405, (3, 6): 0.1326, (4, 5): 0.0782, (4, 6): 0.1430, (5, 6): 0.0526,
+}  # fmt: skip
+SMHO_U = {
+    (1, 2): 0.1160, (1, 3): 0.1271, (1, 4): 0.2302, (1, 5): 0.1726, (2, 3): 0.0819,
+    (2, 4): 0.1584, (2, 5): 0.1129, (3, 4): 0.1399, (3, 5): 0.1553, (4, 5): 0.1283,
+}  # fmt: skip
+SEPARATED = {(2, 6), (4, 6)}
+
+
+@cache
+def titanic(folder: Path) -> Microdata:
+    frame = pl.read_csv(folder / "titanic_889.csv")
+    return Microdata(frame.with_columns(pl.col("Age").fill_null(pl.col("Age").mean())).drop("PassengerId"))
+
+
+@cache
+def smho(folder: Path) -> Microdata:
+    return Microdata(pl.read_csv(folder / "smho_n874.csv").drop("id"))
+
+
+def titanic_swap(**changes: object) -> sf.GroupSwap:
+    return sf.GroupSwap(
+        **{
+            "strata": ["Pclass", "Sex"],
+            "n_swap": 20,
+            "formula": "Survived * (Age + Fare + SibSp + Parch)",
+            "centre": "half",
+            **changes,
+        }
+    )
+
+
+def smho_swap(**changes: object) -> sf.GroupSwap:
+    return sf.GroupSwap(
+        **{
+            "strata": ["hosp_type"],
+            "n_swap": 20,
+            "formula": f"FINDIRCT * ({NUMBERS})",
+            "distance_formula": f"FINDIRCT + {NUMBERS}",
+            "centre": "half",
+            **changes,
+        }
+    )
+
+
+def chosen(mask: sf.GroupSwap, data: Microdata) -> list[tuple[int, int]]:
+    return [p.pair for p in mask.prepare(data).pairs]
+
+
+def test_distances_of_titanic_strata(reference_data: Path) -> None:
+    plan = titanic_swap().prepare(titanic(reference_data))
+    assert np.diff(plan.starts)[[OURS[s] for s in range(1, 7)]].tolist() == [122, 92, 108, 76, 347, 144]
+    strata = [plan.terms[:, plan.starts[s] : plan.starts[s + 1]] for s in range(6)]
+    distances = Distances(strata)
+    for (a, b), want in TITANIC_U.items():
+        pair = (min(OURS[a], OURS[b]), max(OURS[a], OURS[b]))
+        tolerance = 0.002 if (a, b) in SEPARATED else 0.0005
+        assert distances[pair] == pytest.approx(want, abs=tolerance), (a, b)
+
+
+def test_distances_of_hospital_types(reference_data: Path) -> None:
+    plan = smho_swap(formula=f"FINDIRCT + {NUMBERS}").prepare(smho(reference_data))
+    strata = [plan.terms[:, plan.starts[s] : plan.starts[s + 1]] for s in range(5)]
+    distances = Distances(strata)
+    for (a, b), want in SMHO_U.items():
+        assert distances[a - 1, b - 1] == pytest.approx(want, abs=0.0005), (a, b)
+
+
+@pytest.mark.parametrize("pairing", ["greedy", "matching"])
+def test_pairs_of_both_centres(reference_data: Path, pairing: str) -> None:
+    def named(pairs: list[tuple[int, int]]) -> set[frozenset[int]]:
+        return {frozenset(OURS[s] for s in pair) for pair in pairs}
+
+    for centre, want in {"share": [(3, 5), (1, 2), (4, 6)], "half": [(5, 6), (1, 2), (3, 4)]}.items():
+        found = chosen(titanic_swap(centre=centre, pairing=pairing), titanic(reference_data))
+        assert {frozenset(p) for p in found} == named(want)
+    for centre, want in {"share": [(2, 3), (4, 5), (1, 2)], "half": [(2, 5), (1, 3), (4, 5)]}.items():
+        found = chosen(smho_swap(centre=centre, pairing=pairing), smho(reference_data))
+        assert {frozenset(p) for p in found} == {frozenset(s - 1 for s in pair) for pair in want}
+
+
+def test_capacities(reference_data: Path) -> None:
+    found = sorted(p.capacity for p in titanic_swap().prepare(titanic(reference_data)).pairs)
+    assert found == pytest.approx([17.6, 30.6, 75.9], abs=0.1)
+
+
+def test_the_same_totals_are_expected_both_ways(reference_data: Path) -> None:
+    """Σ_A e x = Σ_B (1 − e) x for every term (the score equations), and Σ e(1 − e) = N[c(1 − c) − U]."""
+    plan = titanic_swap().prepare(titanic(reference_data))
+    for a in range(0, 6, 2):
+        one, two = (plan.terms[:, plan.starts[s] : plan.starts[s + 1]] for s in (a, a + 1))
+        fit = fit_pair(one, two)
+        e = fit.scores
+        out, back = one @ e[: one.shape[1]], two @ (1 - e[one.shape[1] :])
+        assert np.abs(out - back).max() < 1e-4
+        n, c = len(e), fit.share
+        assert fit.capacity == pytest.approx(n * (c * (1 - c) - fit.u), abs=1e-4)
+        assert fit.u <= c * (1 - c)
+
+
+def test_the_automatic_model_is_the_papers(reference_data: Path) -> None:
+    mask = sf.GroupSwap(
+        strata=["Pclass", "Sex"], n_swap=20, covariates=["Survived", "Age", "Fare", "SibSp", "Parch"]
+    )
+    names = set(mask.prepare(titanic(reference_data)).term_names)
+    assert names == {
+        "Survived", "Age", "Fare", "SibSp", "Parch",
+        "Survived:Age", "Survived:Fare", "Survived:SibSp", "Survived:Parch",
+    }  # fmt: skip
