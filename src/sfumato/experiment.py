@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,9 +183,12 @@ class Experiment:
         say = progress or (lambda *_: None)
         started = time.perf_counter()
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(
-            count, mp_context=context, initializer=_start, initargs=(str(path), schema)
-        ) as pool:
+        with (
+            _one_thread_each(),
+            ProcessPoolExecutor(
+                count, mp_context=context, initializer=_start, initargs=(str(path), schema)
+            ) as pool,
+        ):
             waiting: dict[Future[pl.DataFrame], tuple[Point, int]] = {}
             queue = iter(due)
             done = 0
@@ -204,6 +208,23 @@ class Experiment:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers started meanwhile use one thread in every library: these are read when it is loaded."""
+    names = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+    words = [*(f"{n}_NUM_THREADS" for n in names), "POLARS_MAX_THREADS"]
+    before = {w: os.environ.get(w) for w in words}
+    os.environ.update(dict.fromkeys(words, "1"))
+    try:
+        yield
+    finally:
+        for word, value in before.items():
+            if value is None:
+                os.environ.pop(word, None)
+            else:
+                os.environ[word] = value
 
 
 _DATA: Microdata | None = None
