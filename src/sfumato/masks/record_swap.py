@@ -351,6 +351,7 @@ class _Job:
         self.profile = np.full(n, -1, np.int64)
         self.round = np.full(n, np.iinfo(np.int64).max // (4 * (n + 1)), np.int64)
         self.tried = np.zeros(n, np.bool_)
+        self.near: dict[tuple[int, int], tuple[IntArray, int]] = {}
 
     def swap(self, seekers: IntArray, level: int, purpose: str, first: BoolArray | None = None) -> None:
         """Find partners in another area of a level: each profile in turn, near, then anywhere.
@@ -366,7 +367,7 @@ class _Job:
                 before = left
                 pool, k = bucket, n_buckets
                 if near:
-                    pool, k = self._near(bucket, n_buckets, level)
+                    pool, k = self._near(number, level)
                 rng = self.draws.stream(purpose=f"{purpose}, profile {number}, near {near}").generator()
                 # High-risk households help each other first: that needs the fewest swaps.
                 for free in (self.movable & first, self.movable) if first is not None else (self.movable,):
@@ -377,7 +378,10 @@ class _Job:
                 self.profile[new] = number
                 self.round[new] = level
 
-    def _near(self, bucket: IntArray, n_buckets: int, level: int) -> tuple[IntArray, int]:
-        """Buckets within the areas of the next coarser level."""
-        area = self.areas[level - 1]
-        return _classes.joint([(bucket, n_buckets), (area, int(area.max()) + 1)], len(bucket))
+    def _near(self, number: int, level: int) -> tuple[IntArray, int]:
+        """A profile's buckets within the areas of the next coarser level."""
+        if (number, level) not in self.near:
+            area = self.areas[level - 1]
+            parts = [self.buckets[number], (area, int(area.max()) + 1)]
+            self.near[number, level] = _classes.joint(parts, len(area))
+        return self.near[number, level]
