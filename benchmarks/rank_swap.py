@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -82,10 +84,26 @@ def peak_bytes(function) -> int:
     return top - base
 
 
-def one_column(table: Table, n: int, kind: str) -> None:
+def peak_in_fresh_process(n: int, kind: str) -> int:
+    """The peak of one mask where no earlier work has left memory to reuse."""
+    command = [sys.executable, __file__, "--memory", kind, "--largest", str(n)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def memory_of_one_mask(n: int, kind: str) -> int:
+    data = sf.Microdata(pl.DataFrame({"X": column(n, kind)}))
+    mask = sf.RankSwap(columns=["X"], window_percent=5)
+    mask.mask(data.slice(0, 2000), seed=1)
+    return peak_bytes(lambda: mask._apply(data, Seed.from_int(1).draws("benchmark"), Notes()))
+
+
+def column(n: int, kind: str) -> np.ndarray:
     values = np.random.default_rng(n).lognormal(10, 1, n)
-    if kind == "whole":
-        values = np.rint(values).astype(np.int64)
+    return np.rint(values).astype(np.int64) if kind == "whole" else values
+
+
+def one_column(table: Table, n: int, kind: str) -> None:
+    values = column(n, kind)
     data = sf.Microdata(pl.DataFrame({"X": values}))
     repeat = 7 if n <= 10**6 else 3 if n <= 10**7 else 1
     draws = Seed.from_int(1).draws("benchmark")
@@ -101,7 +119,7 @@ def one_column(table: Table, n: int, kind: str) -> None:
     whole = cpu(lambda: five._apply(data, draws, Notes()), repeat)
     verified = cpu(lambda: five.mask(data, seed=1), max(1, repeat // 2)) if n < 10**8 else float("nan")
     targeted = cpu(lambda: calibrated._apply(sf.Microdata(data), draws, Notes()), repeat)
-    memory = peak_bytes(lambda: five._apply(data, draws, Notes()))
+    memory = peak_in_fresh_process(n, kind)
     ranked = rank(values)
     order_ties(ranked, draws, "X")
     sorting = cpu(lambda: rank(values), repeat)
@@ -162,8 +180,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes; the docs' table isn't written")
     parser.add_argument("--largest", type=int, default=10**7, help="the largest number of records")
+    parser.add_argument(
+        "--memory", choices=["float", "whole"], help="only print the peak of one mask, in bytes"
+    )
     options = parser.parse_args()
     os.environ["SFUMATO_THREADS"] = "1"
+    if options.memory:
+        print(memory_of_one_mask(options.largest, options.memory))
+        return
     table = Table("rank_swap", "Rank swapping", ABOUT)
     sizes = [10**5] if options.quick else [n for n in (10**5, 10**6, 10**7, 10**8) if n <= options.largest]
     for n in sizes:

@@ -264,15 +264,16 @@ def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
     wanted = goal if relative else 1.0 - goal
     power = 1.0 if relative else 2.0  # how the loss grows with the window, to begin with
     whole, highest = law.partner == "uniform", widest - 1
+    close = 2e-3 if adjust and law.is_large else 5e-4  # re-pairing mends more than that
     guess = max(1.0, widest * min(1.0, _first_guess(law, target)))
     if law.is_large:
-        guess, here, _ = search(lambda w: loss(w, True), wanted, highest, guess, power, 2e-3, whole)
+        guess, here, _ = search(lambda w: loss(w, True), wanted, highest, guess, power, 5e-4, whole)
         wider = min(float(highest), 1.1 * guess + 1.0)
         there = loss(wider, True)
         if wider > guess and 0 < here < there:  # the slope that full passes start with
             power = min(max(math.log(there / here) / math.log(wider / guess), 0.2), 4.0)
     ranks, final, reached = search(
-        lambda w: loss(w, False), wanted, highest, guess, power, 5e-4, whole, whole and adjust
+        lambda w: loss(w, False), wanted, highest, guess, power, close, whole, whole and adjust
     )
     percent = 100.0 * ranks / widest
     other = law.effect(percent, relative=not relative, coarse=law.is_large)
@@ -341,9 +342,10 @@ def search(
                 share = 0.5
             w = low * (high / low) ** min(max(share, 0.02), 0.98)
         else:
-            # A power law from here, and a little beyond, so that the root is bracketed soon.
+            # A power law from here; after two such steps a little beyond it, to bracket the root.
             factor = (wanted / value) ** (1.0 / power) if value > 0 else 10.0
-            w *= min(max(factor * (1.01 if low else 0.99), 0.02), 50.0)
+            beyond = 1.0 if step < 2 else 1.01 if low else 0.99
+            w *= min(max(factor * beyond, 0.02), 50.0)
         w = float(fit(w))
         if low:
             w = max(w, low + 1 if whole else low)
