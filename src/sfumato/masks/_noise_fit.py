@@ -234,11 +234,12 @@ def make_exact(blocks: Blocks, white: Callable[[int, int], FloatArray]) -> None:
         drawn = white(block.start, block.x.shape[1])
         out = []
         for g in range(state.groups):
-            rows = np.flatnonzero(block.group == g)
-            if len(rows):
-                w = drawn[:, rows]
+            everybody = len(state.root) == 1
+            rows = slice(None) if everybody else np.flatnonzero(block.group == g)
+            w = drawn[:, rows]
+            if w.shape[1]:
                 x = whiteners[g] @ (block.x[:, rows] - state.mean[g][:, None])
-                out.append((g, len(rows), w.sum(axis=1), w @ w.T, w @ x.T))
+                out.append((g, w.shape[1], w.sum(axis=1), w @ w.T, w @ x.T))
         return out
 
     n = np.zeros(state.groups, dtype=np.int64)

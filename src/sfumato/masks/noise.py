@@ -393,8 +393,12 @@ class AdditiveNoise(RowsMask):
 
         white = self._white(draws, state.vector, block.start, block.x.shape[1])
         out = np.empty_like(block.x)
-        if len(state.root) == 1 and not state.projected[0]:
-            colour(block.x, white, state.root[0], state.shrink[0], state.shift[0], out)
+        if len(state.root) == 1:
+            root = state.root[0]
+            if state.projected[0]:  # what depends on x is one more set of components
+                white = np.concatenate([white, block.x - state.centre[0][:, None]])
+                root = np.concatenate([root, state.project[0]], axis=1)
+            colour(block.x, white, root, state.shrink[0], state.shift[0], out)
         else:
             colour_groups(
                 block.x,
