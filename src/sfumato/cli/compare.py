@@ -10,7 +10,8 @@ from sfumato.cli.frame import OK, print_json, progress, say
 
 HELP = "run a plan over a grid of parameters and draw the risk-utility map"
 EXAMPLE = """  sfumato compare people.toml --vary incomes.window_percent=2,5,10,15 --replicates 10
-  sfumato compare people.toml --vary window_percent=1:15:1 --max-risk 0.1 --out maps/people"""
+  sfumato compare people.toml --vary window_percent=1:15:1 --max-risk 0.1 --out maps/people
+  sfumato compare people.toml --vary a.rate_percent=1:9:1 --vary b.window_percent=1:9:1 --search"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loss", help="the figure of loss, as measure.figure")
     parser.add_argument("--max-risk", type=float, help="name the best point of at most this risk")
     parser.add_argument("--max-loss", type=float, help="name the best point of at most this loss")
+    parser.add_argument(
+        "--search",
+        action="store_true",
+        help="drop points that are clearly dominated, instead of the whole grid",
+    )
     parser.add_argument("--processes", type=int, help="how many processes (all cores)")
     parser.add_argument("--out", help="a folder for the runs (to go on later), the map and the table")
     parser.add_argument("--json", action="store_true", help="print the frontier as JSON")
@@ -40,9 +46,17 @@ def run(args: argparse.Namespace) -> int:
     plan = Plan.load(args.plan)
     vary = dict(parse_vary(word) for word in args.vary)
     experiment = Experiment(plan, vary, replicates=args.replicates)
-    with progress(args.json) as tell:
-        outcome = experiment.run(seed=args.seed, folder=args.out, processes=args.processes, progress=tell)
     chosen = {"risk": args.risk, "loss": args.loss}
+    saved = None
+    with progress(args.json) as tell:
+        how = {"seed": args.seed, "folder": args.out, "processes": args.processes, "progress": tell}
+        if args.search:
+            from sfumato.search import search
+
+            found_by = search(experiment, **chosen, **how)
+            outcome, saved = found_by.outcome, found_by.saved
+        else:
+            outcome = experiment.run(**how)
     found = outcome.points(**chosen)
     best = None
     if args.max_risk is not None or args.max_loss is not None:
@@ -50,9 +64,11 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         _write_map(Path(args.out), plan.title or Path(args.plan).stem, found)
     if args.json:
-        print_json({"ok": True, "runs": outcome.ran, **found, "best": best})
+        print_json({"ok": True, "runs": outcome.ran, "saved": saved, **found, "best": best})
         return OK
     _show(found, outcome)
+    if saved is not None:
+        say(f"the search saved {100 * saved:.0f}% of the grid's runs")
     if best:
         say("", f"best: {best['point']} (risk {best['risk']:.4g}, loss {best['loss']:.4g})")
     if args.out:

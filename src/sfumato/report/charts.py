@@ -110,8 +110,12 @@ class Frame:
             f'stroke-width="{width}"{dashed}/>'
         )
 
-    def axes(self, x_label: str, y_label: str, *, percent_y: bool = False, x_ticks: int = 5) -> None:
+    def axes(
+        self, x_label: str, y_label: str, *, percent_y: bool = False, x_ticks: int = 5, whole_y: bool = False
+    ) -> None:
         for t in ticks(*self.y, 4):
+            if whole_y and t != int(t):
+                continue
             self.line(self.x0, self.py(t), self.x1, self.py(t))
             shown = f"{number(100 * t)}%" if percent_y else number(t)
             self.text(self.x0 - 6, self.py(t) + 4, shown, anchor="end", fill="#555b63")
@@ -239,7 +243,7 @@ def heatmap(
                 f.text(
                     left + (j + 0.5) * cell,
                     34 + (i + 0.5) * cell + 4,
-                    f"{v:.2f}".replace("-", "−"),
+                    f"{round(v, 2) + 0.0:.2f}".replace("-", "−"),
                     size=10,
                     fill="#ffffff" if dark else INK,
                 )
@@ -362,7 +366,7 @@ def areas(level: dict[str, Any]) -> str:
     """The distribution of D over the areas of one geographic level."""
     edges, counts = level["edges"], level["counts"]
     f = Frame(420, 250, (edges[0], edges[-1]), (0.0, max([*counts, 1]) * 1.08))
-    f.axes("D, share of the table moved", "areas")
+    f.axes("D, share of the table moved", "areas", whole_y=True, x_ticks=4)
     for i, n in enumerate(counts):
         _bar(f, edges[i], edges[i + 1], n, BLUE, f"D {number(edges[i])} to {number(edges[i + 1])}: {n} areas")
     f.text(f.x0, 15, str(level["level"]), anchor="start", size=13, weight=600)

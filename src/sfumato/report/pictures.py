@@ -83,7 +83,10 @@ def _histogram(original: Microdata, masked: Microdata, column: str, *, public: b
         if sd > 0:
             moved = (z - x)[both] / sd
             reach = float(np.quantile(np.abs(moved), 0.99)) or 1.0
-            limits = round_edges(-reach, reach, 24)
+            step = float(np.diff(round_edges(-reach, reach, 30))[0])
+            bars = max(1, math.ceil(reach / step))
+            # Centred on 0, so that the middle bar holds those that stayed.
+            limits = np.array([(k - 0.5) * step for k in range(-bars, bars + 2)])
             out["displacement"] = {
                 "edges": limits.tolist(),
                 "share": _shares(moved, limits),
