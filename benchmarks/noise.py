@@ -54,14 +54,14 @@ def in_memory(table: Table, n: int) -> None:
     whole = sf.Microdata(data.frame.select(pl.all().round().cast(pl.Int64)))
     lower = np.linalg.cholesky(np.cov(x.T))
     rng = np.random.default_rng(2)
-    yard = time_it(lambda: rng.standard_normal((n, 10)) @ lower.T + x, repeat=7)
+    yard = time_it(lambda: rng.standard_normal((n, 10)) @ lower.T + x, repeat=5)
     row(table, "NumPy: standard_normal @ L.T + X", yard, yard, n)
     noise = sf.AdditiveNoise(columns=columns(), variance_ratio=0.1)
     os.environ["SFUMATO_THREADS"] = "2"
-    two = time_it(lambda: noise.mask(data, seed=1), repeat=7)
+    two = time_it(lambda: noise.mask(data, seed=1), repeat=5)
     row(table, "AdditiveNoise, 2 threads", two, yard, n)
     os.environ["SFUMATO_THREADS"] = "1"
-    one = time_it(lambda: noise.mask(data, seed=1), repeat=7)
+    one = time_it(lambda: noise.mask(data, seed=1), repeat=5)
     row(table, f"AdditiveNoise, 1 thread ({one.seconds / two.seconds:.2f}x the time of 2)", one, yard, n)
     os.environ["SFUMATO_THREADS"] = "2"
     for what, mask, given in (
@@ -74,7 +74,7 @@ def in_memory(table: Table, n: int) -> None:
         ("AdditiveNoise, exact", sf.AdditiveNoise(columns=columns(), variance_ratio=0.1, exact=True), data),
         ("MixtureNoise", sf.MixtureNoise(columns=columns(), variance_ratio=0.1), data),
     ):
-        row(table, what, time_it(lambda m=mask, g=given: m.mask(g, seed=1), repeat=3), yard, n)
+        row(table, what, time_it(lambda m=mask, g=given: m.mask(g, seed=1), repeat=2), yard, n)
 
 
 STREAM = """
