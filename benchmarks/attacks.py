@@ -50,8 +50,8 @@ def on_casc(seeds: int) -> Table:
         "attacks_casc",
         "Attacks on the CASC file",
         f"Share of the 1,080 records re-identified, all 13 variables known; means (standard deviations) "
-        f"over {seeds} seeds (papers' linkage: three times as many). The intruder of the last three columns knows the "
-        "method, not its parameters.",
+        f"over {seeds} seeds (papers' linkage: three times as many). The intruder of the last "
+        "three columns knows the method, not its parameters.",
     )
     attacks = {
         "linkage d": sf.Linkage(known=columns, metric="d"),
