@@ -122,7 +122,7 @@ def carry_out(
         tell(f"step {label}", 1 + len(records), parts)
         begun = time.perf_counter()
         try:
-            after, notes, checks = engine.apply(mask, current, secret.draws(label))
+            after, notes, checks = engine.apply(mask.knowing(data), current, secret.draws(label))
         except (MaskError, GuaranteeError, SchemaError) as problem:
             problem.message = f"step {label}: {problem.message}"
             raise

@@ -242,14 +242,14 @@ def test_a_killed_process_leaves_all_or_nothing(tmp_path) -> None:
     whole = 0
     script = tmp_path / "w.py"
     script.write_text(textwrap.dedent(WRITER))
-    for attempt in range(12):
+    for attempt in range(8):
         folder = tmp_path / f"out{attempt}"
         process = subprocess.Popen(
             [sys.executable, str(script), str(source), str(folder / "r")], stdout=subprocess.PIPE
         )
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        time.sleep(0.04 * attempt)
+        time.sleep(0.06 * attempt)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()

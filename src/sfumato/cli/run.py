@@ -26,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed-file", metavar="FILE", help="read the secret seed from a file")
     parser.add_argument("--save-seed", metavar="FILE", help="write the secret seed to a new file (mode 600)")
     parser.add_argument("--copies", type=int, default=1, metavar="K", help="make K independent releases")
+    parser.add_argument(
+        "--analysis", action="append", metavar="FORMULA", help='with --copies: do they agree on "Y ~ X + Z"?'
+    )
     parser.add_argument("--despite-limits", action="store_true", help="release even where a limit fails")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -38,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.copies < 1:
         raise ParameterError("--copies must be at least 1")
+    if args.analysis and args.copies < 2:
+        raise ParameterError("--analysis compares copies", hint="say --copies 2")
     plan = Plan.load(args.plan)
     seed = Seed.from_file(args.seed_file) if args.seed_file else Seed.new()
     if args.save_seed:
@@ -56,13 +61,17 @@ def run(args: argparse.Namespace) -> int:
         for number, one in enumerate(runs, start=1):
             folder = Path(args.out) if len(runs) == 1 else Path(args.out) / f"copy-{number}"
             releases.append(one.release(folder, overwrite=args.overwrite, despite_limits=args.despite_limits))
+    agreement = [_agreement(formula, runs) for formula in args.analysis or ()]
+    if releases and agreement:
+        (Path(args.out) / "copies.txt").write_text("\n\n".join(agreement) + "\n", encoding="utf-8")
     if args.json:
-        print_json(_outcome(runs, releases))
+        print_json({**_outcome(runs, releases), "copies": agreement})
     else:
         for number, one in enumerate(runs, start=1):
             if len(runs) > 1:
                 say(f"copy {number} of {len(runs)}")
             _tell(one)
+        say(*agreement)
         _tell_releases(args, releases, bool(failed))
     return FAILED if failed else OK
 
@@ -94,6 +103,20 @@ def _tell_releases(args: argparse.Namespace, releases: list[Release], failed: bo
         say("a trial: nothing was written (say --out DIR to release)")
     if releases and not (args.save_seed or args.seed_file):
         say("the seed was not kept: this release can't be made again (say --save-seed FILE to keep it)")
+
+
+def _agreement(formula: str, runs: list[Run]) -> str:
+    """Whether the copies agree on an analysis, from the masked files alone."""
+    from sfumato.utility.copies import compare_copies
+
+    check = compare_copies([one.masked for one in runs], formula)
+    verdict = "plausible" if check.plausible else f"not plausible: {', '.join(check.flagged)}"
+    rows = [
+        "  ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row)
+        for row in check.table.iter_rows()
+    ]
+    head = "  ".join(check.table.columns)
+    return "\n".join([f"copies: {formula}: {verdict}", f"  {head}", *(f"  {r}" for r in rows), *check.notes])
 
 
 def _outcome(runs: list[Run], releases: list[Release]) -> dict[str, Any]:

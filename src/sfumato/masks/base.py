@@ -116,6 +116,10 @@ class Mask(Declared):
 
     # -- what it does -----------------------------------------------------------------------------
 
+    def knowing(self, original: Microdata) -> Mask:
+        """This mask with the original file in mind, for steps that attack what earlier steps did."""
+        return self
+
     @abstractmethod
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
         """The method itself. ``data`` has been checked; rows must stay in their order."""

@@ -119,6 +119,7 @@ def _whole_counts(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         raise InputError("the table has no cells")
     if counts.dtype == bool or not np.issubdtype(counts.dtype, np.number):
         raise InputError("the table's cells must be counts")
+    _check_size(counts.shape)
     if not np.isfinite(counts).all() or (counts != np.rint(counts)).any():
         bad = int((~np.isfinite(counts) | (counts != np.rint(counts))).sum())
         raise InputError(
@@ -126,7 +127,6 @@ def _whole_counts(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         )
     if (counts < 0).any():
         raise InputError(f"{int((counts < 0).sum())} cells are negative")
-    _check_size(counts.shape)
     return counts.astype(np.int64)
 
 
