@@ -142,10 +142,11 @@ def agreement_fields(
         if is_number(original, column) and is_number(masked, column):
             kinds[j] = TENT
             a, b = original.numbers(column, missing=0.0), masked.numbers(column, missing=0.0)
-            left[j], right[j] = (a, b) if metric == "d" else (_log_scale(a), _log_scale(b))
-            size = (
-                np.abs(a) if metric == "d" else np.abs(np.log(np.abs(a), out=np.zeros_like(a), where=a != 0))
-            )
+            if metric == "d":
+                left[j], right[j], size = a, b, np.abs(a)
+            else:
+                left[j], size = _log_scale(a)
+                right[j], _ = _log_scale(b)
             scale[j] = 1.0 / (tolerance * np.maximum(size, 0.1))
         else:
             kinds[j] = EQUAL
@@ -234,10 +235,15 @@ def _present(gone: npt.NDArray[np.bool_]) -> FloatArray:
     return np.ascontiguousarray((~gone).astype(np.float64)) if gone.any() else np.ones((gone.shape[0], 1))
 
 
-def _log_scale(values: FloatArray) -> FloatArray:
-    logs: FloatArray = np.log(np.abs(values), out=np.zeros_like(values), where=values != 0)
+def _log_scale(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Places on the scale of logarithms, one stretch a sign, and the absolute logarithms."""
+    if values.min(initial=1.0) > 0:
+        logs = np.log(values)
+        return logs, np.abs(logs)
+    logs = np.log(np.abs(values), out=np.zeros_like(values), where=values != 0)
+    size = np.abs(logs)
     logs += np.where(values < 0, _NEGATIVE, np.where(values == 0, _ZERO, 0.0))
-    return logs
+    return logs, size
 
 
 def is_number(data: Microdata, column: str) -> bool:
