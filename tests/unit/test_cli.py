@@ -60,7 +60,7 @@ def test_every_command_has_help_with_an_example(name: str, capsys) -> None:
     shown = capsys.readouterr().out
     assert "example:" in shown
     assert f"sfumato {name}" in shown.split("example:")[1]
-    assert importlib.import_module(f"sfumato.cli.{name}").HELP == COMMANDS[name]
+    assert COMMANDS[name] == importlib.import_module(f"sfumato.cli.{name}").HELP
 
 
 def test_help_loads_nothing_heavy() -> None:
