@@ -2,7 +2,8 @@
 
 All pairs are fitted where there are few. Where there are many, the closed form of the linear
 probability model, U = k·kD²/(1 + kD²) with k = c(1−c) and D² the Mahalanobis distance of the means by
-the pooled within covariance, orders the pairs, and only those near the front are fitted.
+the pooled within covariance, orders the pairs, and only those near the front are fitted. On real, skewed
+columns its order is poor (rank correlation with U 0.5 to 0.9), so that it only proposes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from sfumato.microdata import FloatArray, IntArray
 Pair = tuple[int, int]
 NEIGHBOURS = 10
 """Each stratum's candidates for the matching, by the closed form."""
+CLIP = 3.0
+"""Standard deviations at which terms are cut for the closed form, which far values mislead."""
 SLACK = 0.1
 """A lazily chosen pair must beat every unfitted pair's closed form by this share."""
 
@@ -89,8 +92,8 @@ def linear_distances(
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The closed form for every pair of ``members``: first, second, distance."""
     n = np.array([strata[s].shape[1] for s in members], dtype=np.float64)
-    means = np.array([strata[s].mean(axis=1) for s in members])
-    scatter = np.array([_scatter(strata[s]) for s in members])
+    moments = in_threads(lambda s: _moments(strata[s]), members)
+    means, scatter = np.array([m for m, _ in moments]), np.array([v for _, v in moments])
     at, to = np.triu_indices(len(members), 1)
     out = np.empty(len(at))
     p = means.shape[1]
@@ -112,9 +115,11 @@ def linear_distances(
     return members[at], members[to], out
 
 
-def _scatter(x: FloatArray) -> FloatArray:
-    centred = x - x.mean(axis=1, keepdims=True)
-    return np.asarray(centred @ centred.T)
+def _moments(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    cut = np.clip(x, -CLIP, CLIP)
+    mean = cut.mean(axis=1)
+    cut -= mean[:, None]
+    return mean, np.asarray(cut @ cut.T)
 
 
 def pair_strata(

@@ -1,0 +1,204 @@
+"""The table of Oganian and Lesaja for any analyses: overlap of intervals over many realisations.
+
+>>> import numpy as np, polars as pl, sfumato as sf
+>>> x = np.arange(60.0)
+>>> data = sf.Microdata(pl.DataFrame({"AREA": ["n", "s"] * 30, "X": x, "Y": x + 7 * np.sin(x)}))
+>>> swap = sf.GroupSwap(strata=["AREA"], n_swap=4, covariates=["X", "Y"])
+>>> slope = sf.IntervalOverlap(formula="Y ~ X", within=["AREA"])
+>>> table = overlap_table(data, swap.realisations(data, 5, seed=1), {"slope": slope})
+>>> table.select("analysis", "realisations", "intervals").row(0)
+('slope', 5, 20)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sfumato.errors import MeasureError
+from sfumato.guarantees import changed, same_memory
+from sfumato.microdata import FloatArray, IntArray, Microdata, as_microdata
+from sfumato.utility._design import by_formula, formula_columns, frames_of
+from sfumato.utility._strata import matched_strata
+from sfumato.utility.intervals import IntervalOverlap, overlap
+
+Interval = tuple[FloatArray, FloatArray]
+
+
+def overlap_table(
+    data: Any, realisations: Iterable[Any], analyses: Mapping[str, IntervalOverlap]
+) -> pl.DataFrame:
+    """J over all realisations and coefficients: average, central 90% range, non-overlaps.
+
+    A row for each analysis: ``average`` J with the ``standard_error`` of the mean over realisations,
+    ``low`` and ``high`` (the 5% and 95% quantiles of J_k over realisations and coefficients),
+    ``non_overlaps`` (J_k < 0) of ``intervals``, and ``not_estimable``: coefficients that one of the two
+    files doesn't give. The original is analysed once; a design matrix is built anew only
+    where its columns changed.
+    """
+    data = as_microdata(data)
+    workers = {name: _Analysis(data, one) for name, one in analyses.items()}
+    found: dict[str, list[FloatArray]] = {name: [] for name in workers}
+    for masked in map(as_microdata, realisations):
+        for name, worker in workers.items():
+            found[name].append(worker.j(masked))
+    return pl.DataFrame([_row(name, parts) for name, parts in found.items()])
+
+
+def _row(name: str, parts: list[FloatArray]) -> dict[str, Any]:
+    if not parts:
+        raise MeasureError("there is no realisation to compare")
+    every = np.concatenate(parts)
+    known = every[np.isfinite(every)]
+    means = np.array([p[np.isfinite(p)].mean() for p in parts if np.isfinite(p).any()])
+    if not len(known):
+        raise MeasureError(f"{name}: no coefficient can be estimated in both files")
+    return {
+        "analysis": name,
+        "realisations": len(parts),
+        "average": float(known.mean()),
+        "standard_error": float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.nan,
+        "low": float(np.quantile(known, 0.05)),
+        "high": float(np.quantile(known, 0.95)),
+        "non_overlaps": int((known < 0).sum()),
+        "intervals": len(known),
+        "not_estimable": len(every) - len(known),
+    }
+
+
+class _Analysis:
+    """One regression, with what the original gives kept."""
+
+    def __init__(self, data: Microdata, measure: IntervalOverlap) -> None:
+        self.data, self.measure = data, measure
+        self.columns = formula_columns(measure.formula)
+        self.whole = not any(data.missing(c).any() for c in self.columns)
+        self.before: dict[str, Interval] = {}
+        if not self.whole:
+            return
+        self.X, self.y = self._matrices(data)
+        self.additive = _Additive.of(data, measure.formula, self.X)
+        self.labels: list[str] = []
+        heads = []
+        for label, rows, _ in matched_strata(data, data, measure.within):
+            self.before[label] = self._interval(self.X, self.y, rows)
+            self.labels.append(label)
+            heads.append(int(rows[0]))
+        if measure.within:
+            self.heads = data.select(list(measure.within))[heads].with_row_index("stratum")
+
+    def _matrices(self, masked: Microdata) -> tuple[FloatArray, FloatArray]:
+        one, two = frames_of(self.data, masked, self.columns)
+        _, matrix = by_formula(self.measure.formula, one, two)
+        return matrix.rhs.to_numpy(dtype=np.float64), matrix.lhs.to_numpy(dtype=np.float64)[:, -1]
+
+    def _changed_matrices(self, masked: Microdata) -> tuple[FloatArray, FloatArray]:
+        """The matrices of a masked file, rebuilt only as far as its columns changed."""
+        touched = [c for c in self.columns if _differs(self.data.column(c), masked.column(c))]
+        if not touched:
+            return self.X, self.y
+        if self.additive is not None and not any(c not in self.additive.places for c in touched):
+            X = self.additive.matrix(masked, self.X, touched)
+            if X is not None:
+                return X, self.y
+        return self._matrices(masked)
+
+    def _strata(self, masked: Microdata) -> Iterator[tuple[str, IntArray]]:
+        """The records of each stratum in the masked file, by one join where it has no new stratum."""
+        within = list(self.measure.within)
+        if not within:
+            yield "", np.arange(len(masked))
+            return
+        same = masked.select(within).schema == self.heads.select(within).schema
+        codes = (
+            masked.select(within).join(
+                self.heads, on=within, how="left", nulls_equal=True, maintain_order="left"
+            )["stratum"]
+            if same
+            else pl.Series([None])
+        )
+        if codes.null_count():
+            yield from ((label, rows) for label, _, rows in matched_strata(self.data, masked, within))
+            return
+        at = codes.to_numpy()
+        order = np.argsort(at, kind="stable")
+        ends = np.cumsum(np.bincount(at, minlength=len(self.labels)))
+        yield from zip(self.labels, np.split(order, ends[:-1]), strict=True)
+
+    def _interval(self, X: FloatArray, y: FloatArray, rows: IntArray) -> Interval:
+        return self.measure._interval(np.asfortranarray(X[rows]), y[rows])
+
+    def j(self, masked: Microdata) -> FloatArray:
+        """J_k of every stratum and coefficient, NaN where one can't be estimated."""
+        if not self.whole:
+            result = self.measure.measure(self.data, masked)
+            table = result.breakdown
+            assert table is not None
+            return np.asarray(np.r_[table["j"].to_numpy(), np.full(len(result.not_estimable), np.nan)])
+        X, y = self._changed_matrices(masked)
+        unknown = (np.full(X.shape[1], np.nan),) * 2
+        out = []
+        for label, rows in self._strata(masked):
+            low0, high0 = self.before.get(label, unknown)
+            low1, high1 = self._interval(X, y, rows) if len(rows) else unknown
+            ends = np.stack([low0, high0, low1, high1], axis=1)
+            out += [
+                overlap((a, b), (c, d)) if np.isfinite(a + b + c + d) else math.nan for a, b, c, d in ends
+            ]
+        return np.array(out)
+
+
+@dataclass(frozen=True)
+class _Additive:
+    """A sum of plain columns: column → the places of its terms, and a category's levels."""
+
+    places: dict[str, tuple[int, ...]]
+    levels: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, data: Microdata, formula: str, X: FloatArray) -> _Additive | None:
+        """None where the formula isn't such a sum, or its matrix isn't what this class would make."""
+        right = [t.strip() for t in formula.split("~")[1].split("+")]
+        if not all(re.fullmatch(r"[^\W\d]\w*", t) for t in right) or len(set(right)) < len(right):
+            return None
+        places: dict[str, tuple[int, ...]] = {}
+        levels: dict[str, tuple[str, ...]] = {}
+        at = 1
+        # formulaic keeps the order of terms of one degree, the intercept first.
+        for name in right:
+            width = 1
+            if data.kind(name) != "continuous":
+                frame, _ = frames_of(data, data, [name])
+                levels[name] = tuple(frame[name].cat.categories)
+                width = len(levels[name]) - 1
+            places[name] = tuple(range(at, at + width))
+            at += width
+        made = cls(places, levels)
+        if at != X.shape[1]:
+            return None
+        again = made.matrix(data, X, right)
+        return made if again is not None and np.array_equal(again, X) else None
+
+    def matrix(self, masked: Microdata, X: FloatArray, columns: Sequence[str]) -> FloatArray | None:
+        """X with these columns' terms from the masked file; None where a category is new."""
+        out = X.copy()
+        for name in columns:
+            if name not in self.levels:
+                out[:, self.places[name][0]] = masked.numbers(name)
+                continue
+            text = masked.column(name).cast(pl.String)
+            if not text.is_in(self.levels[name]).all():
+                return None
+            for place, level in zip(self.places[name], self.levels[name][1:], strict=True):
+                out[:, place] = (text == level).to_numpy()
+        return out if np.isfinite(out).all() else None
+
+
+def _differs(one: pl.Series, two: pl.Series) -> bool:
+    return not same_memory(one, two) and changed(one, two) > 0
