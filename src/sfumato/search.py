@@ -42,9 +42,10 @@ def search(
 ) -> Search:
     """Run every point twice, then double the replicates of those that may still be on the frontier.
 
-    After each round a point is dropped where another is better in both means by more than two
-    standard errors of the difference (with the standard deviations of all points pooled, since two
-    runs say little of one). Seeds are those of the whole grid, so that what survives is exactly what
+    A point is behind by the most standard errors by which another is better in both means (standard
+    deviations of all points pooled, since two runs say little of one). After each round the points
+    that nobody is ahead of stay, and of the others those behind by at most two errors, as long as no
+    more than half of all stay. Seeds are those of the whole grid, so that what survives is exactly what
     the whole grid would have given it. Points that trade risk for loss against each other are all on
     the frontier and none can be dropped: the saving comes from plans that are worse in both.
     """
@@ -75,12 +76,16 @@ def _survivors(outcome: Outcome, alive: list[Point], risk: str | None, loss: str
     spread = table.select(pl.col("risk_error", "loss_error").fill_null(0.0).fill_nan(0.0)).to_numpy()
     pooled = np.sqrt(np.mean(spread**2 * runs[:, None], axis=0))
     error = pooled / np.sqrt(runs)[:, None]
-    out = set()
+    behind: dict[str, float] = {}
     for i, label in enumerate(table["point"]):
-        margin = 2.0 * np.sqrt(error**2 + error[i] ** 2)
-        beaten = (values + margin < values[i]).all(axis=1)
-        if not beaten.any():
-            out.add(label)
+        unit = np.sqrt(error**2 + error[i] ** 2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gap = np.nan_to_num((values[i] - values) / unit, nan=0.0)
+        gap[i] = 0.0
+        behind[label] = float(gap.min(axis=1).max())
+    names = [p.label for p in alive if p.label in behind]
+    half = sorted(names, key=behind.__getitem__)[: -(-len(names) // 2)]
+    out = {n for n in names if behind[n] <= 0 or (n in half and behind[n] <= 2)}
     # A point that gave no figure yet (all its runs were refused) has nothing to judge it by.
     judged = set(table["point"])
     return [p for p in alive if p.label in out or p.label not in judged]

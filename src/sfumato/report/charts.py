@@ -328,7 +328,9 @@ def scatter(points: Sequence[dict[str, Any]], x_label: str, y_label: str, *, tit
     if len(best) > 1:
         path = "M" + "L".join(f"{f.px(p['x']):.1f},{f.py(p['y']):.1f}" for p in best)
         f.add(f'<path d="{path}" fill="none" stroke="{BLUE}" stroke-width="1.5" stroke-dasharray="5 4"/>')
-    named = len(best) <= 16
+    # Long labels would cover each other: points then carry their number in the table below.
+    numbered = len(points) > 6 or any(len(p["label"]) > 24 for p in points)
+    place = {id(p): at for at, p in enumerate(points, start=1)}
     for p in sorted(points, key=lambda p: bool(p.get("frontier"))):
         x, y = f.px(p["x"]), f.py(p["y"])
         on = bool(p.get("frontier"))
@@ -347,9 +349,11 @@ def scatter(points: Sequence[dict[str, Any]], x_label: str, y_label: str, *, tit
             f'stroke="{colour}" stroke-width="1.5"'
         )
         f.add(f"{shape}><title>{esc(tip)}</title></{'circle' if on else 'rect'}>")
-        if (on and named) or len(points) <= 6:
+        if not numbered:
             late = x > f.x1 - 150
             f.text(x - 9 if late else x + 9, y - 8, p["label"], anchor="end" if late else "start")
+        elif on:
+            f.text(x + 8, y - 8, str(place[id(p)]), anchor="start", weight=600)
     f.text(f.x0, 18, title, anchor="start", size=13, weight=600)
     if any(not p.get("frontier") for p in points) and best:
         f.text(
