@@ -161,3 +161,25 @@ def test_bias_refuses_what_it_cant_divide_by() -> None:
         sf.PercentageBias(of="V", classes=["K"]).measure(
             frame.with_columns(V=pl.lit(None, pl.Float64)), frame
         )
+
+
+def test_d_is_the_same_to_the_last_bit_whatever_the_order_of_records() -> None:
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame({"AREA": rng.integers(0, 40, 4000), "AGE": rng.integers(0, 60, 4000)})
+    after = frame.with_columns(AREA=pl.Series(rng.permutation(frame["AREA"].to_numpy())))
+    measure = sf.Dissimilarity(table=["AGE"], areas=["AREA"])
+    first = measure.measure(frame, after)
+    for _ in range(4):
+        order = rng.permutation(len(frame))
+        again = measure.measure(frame[order], after[order])
+        assert again.by_area.equals(first.by_area)
+        assert again.value == first.value
+
+
+@pytest.mark.parametrize(("areas", "verdict"), [([1, 1, 2, 2], "acceptable"), ([1, 2, 1, 2], "too little")])
+def test_a_constant_column_has_no_bias_and_so_not_too_much(areas: list[int], verdict: str) -> None:
+    before = pl.DataFrame({"AREA": [1, 1, 2, 2], "INCOME": [5, 5, 5, 5]})
+    found = sf.PercentageBias(of="INCOME", classes=["AREA"]).measure(
+        before, before.with_columns(AREA=pl.Series(areas))
+    )
+    assert (found.value, found.upper, found.verdict) == (0.0, 0.0, verdict)

@@ -461,7 +461,7 @@ class ConfidentialityEdit2000(Mask):
         notes: Notes,
     ) -> None:
         """PERCENTAGE BIAS by Moore's accounting: values exchanged between the classes of the keys."""
-        from sfumato.utility.bias import acceptable_range
+        from sfumato.utility.bias import acceptable_range, verdict_on
 
         finest = levels_of(classes, x, [classes.keys])[0]
         bias = percentage_bias(classes, finest, pairs, x)
@@ -474,7 +474,7 @@ class ConfidentialityEdit2000(Mask):
         if len(there) > 1 and mean:
             sd = float(there.std(ddof=1))
             low, high = acceptable_range(mean, sd, n_s=pairs.changed, n=len(x), p=self.p, f=self.f or 0.01)
-            verdict = "too much" if bias >= high else "too little" if bias <= low else "acceptable"
+            verdict = verdict_on(bias, low, high)
             notes.figure("acceptable_range_percent", [low, high])
             notes.figure("verdict", verdict)
             if verdict != "acceptable":

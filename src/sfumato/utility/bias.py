@@ -95,7 +95,7 @@ class PercentageBias(UtilityMeasure):
         n_s = int(moved.sum())
         lower, upper = acceptable_range(mean, sd, n_s=n_s, n=len(original), p=self.p, f=self.f)
         bias = finest["percentage_bias"]
-        verdict = "too much" if bias >= upper else "too little" if n_s and bias <= lower else "acceptable"
+        verdict = verdict_on(bias, lower, upper) if n_s else "acceptable"
         figures: dict[str, Any] = {
             "bias": finest["bias"],
             "percentage_bias": bias,
@@ -219,6 +219,19 @@ def acceptable_range(
     (0.09, 20.67)
     """
     return p * n_s / n, 100.0 * math.sqrt(2 * f + f * f) * sd / abs(mean)
+
+
+def verdict_on(bias: float, lower: float, upper: float) -> str:
+    """Where a PERCENTAGE BIAS lies: "too little", "acceptable" or "too much".
+
+    No bias at all is never too much, although a constant column leaves no room for any (upper = 0).
+
+    >>> [verdict_on(bias, 0.1, 20.7) for bias in (0.05, 18.0, 21.0)]
+    ['too little', 'acceptable', 'too much']
+    """
+    if bias > 0 and bias >= upper:
+        return "too much"
+    return "too little" if bias <= lower else "acceptable"
 
 
 def share_to_keep(ratio: float, changed_records: int, helpers: int) -> float:

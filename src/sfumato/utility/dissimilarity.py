@@ -63,7 +63,7 @@ class Dissimilarity(UtilityMeasure):
         if not len(original) or not len(masked):
             raise MeasureError("the files have no records")
         counts = _counts(original, masked, [*levels, *(t for t in table if t not in levels)])
-        cells = counts.group_by(list(table)).agg(pl.col("before", "after").sum())
+        cells = counts.group_by(list(table), maintain_order=True).agg(pl.col("before", "after").sum())
         whole = dissimilarity(cells["before"].to_numpy(), cells["after"].to_numpy())
         figures: dict[str, Any] = {"d": whole, "D": whole, "cells": cells.height}
         notes: list[str] = []
@@ -111,14 +111,16 @@ def _counts(original: Microdata, masked: Microdata, columns: list[str]) -> pl.Da
             (pl.col(c).cast(pl.String) for c in columns if data.dtype(c) in (pl.Categorical, pl.Enum)),
         )
         both.append(frame.group_by(columns).len(name).with_columns(pl.col(name).cast(pl.Int64)))
-    return pl.concat(both, how="diagonal_relaxed").group_by(columns).agg(pl.col("before", "after").sum())
+    counts = pl.concat(both, how="diagonal_relaxed").group_by(columns).agg(pl.col("before", "after").sum())
+    # Sorted, so that the shares are always added up in one order and D is the same to the last bit.
+    return counts.sort(columns)
 
 
 def _by_area(counts: pl.DataFrame, level: Sequence[str], table: Sequence[str]) -> pl.DataFrame:
     """D within each area of one level (an area is named by its codes from the coarsest level on)."""
     level = list(level)
     keys = [*level, *(t for t in table if t not in level)]
-    cells = counts.group_by(keys).agg(pl.col("before", "after").sum())
+    cells = counts.group_by(keys, maintain_order=True).agg(pl.col("before", "after").sum())
     x, y = pl.col("before") / pl.col("before").sum(), pl.col("after") / pl.col("after").sum()
     out = cells.group_by(level).agg(
         pl.when(pl.col("before").sum() * pl.col("after").sum() > 0)
