@@ -26,6 +26,10 @@ geography = ["REGION"]
 
 # Values at the top and bottom codes stay where they are; null means not reported.
 [variables]
+REGION = { kind = "categorical" }
+BEDROOMS = { kind = "ordinal" }
+BATHS = { kind = "ordinal" }
+YR_BLT = { kind = "ordinal" }
 INCOME = { top = 100_000, bottom = 0 }
 HOME_VAL = { top = 350_000, bottom = 0 }
 MORTGAGE = { top = 1_800, bottom = 0 }

@@ -47,7 +47,8 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
     out: dict[str, Any] = {
         "report": "public" if public else "internal",
         "sfumato": __version__,
-        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        # No time in the public one: the same plan and seed make the same bundle, byte for byte.
+        "made": None if public else datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "title": plan.title or "Release of masked microdata",
         "ok": bool(run.ok),
         "secret_parameters": bool(plan.release.secret_parameters),
