@@ -66,8 +66,8 @@ def test_pages_and_figures_come_back(tmp_path: Path) -> None:
     assert pages.page(again) == pages.page(paper)
     text = pages.index([again])
     assert "Of 2 cells whose digits can be judged, 1 are reproduced" in text
-    assert "an outlier" in text and "x falls" in text and "chance" in text
-    assert "row \\| one" in pages.page(paper) and "Get it from its maker." in pages.page(paper)
+    assert all(word in text for word in ("an outlier", "x falls", "chance"))
+    assert all(word in pages.page(paper) for word in ("row \\| one", "Get it from its maker."))
 
 
 def test_an_unknown_paper_or_too_few_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,7 @@ def test_an_unknown_paper_or_too_few_seeds_are_refused(capsys: pytest.CaptureFix
 
 
 # How many cells may be outside the quick tolerance: those with a stated reason that no seed mends.
-QUICK = {"moore-swapping": (280, 6)}
+QUICK = {"moore-swapping": (280, 6), "moore-edit": (180, 6)}
 
 
 @pytest.mark.statistical
@@ -103,5 +103,5 @@ def test_quick_reproduction(key: str, reference_data: Path, tmp_path: Path) -> N
 def test_every_paper_has_its_module() -> None:
     for key in PAPERS:
         module = module_of(key)
-        assert module.TITLE and module.REFERENCE and module.ABOUT and module.TABLES
+        assert all((module.TITLE, module.REFERENCE, module.ABOUT, module.TABLES))
         assert all(make.__doc__ for make in module.TABLES)

@@ -10,6 +10,7 @@ from sfumato.reproduce.framework import Context, Paper
 
 PAPERS: dict[str, str] = {
     "moore-swapping": "moore_swapping",
+    "moore-edit": "moore_edit",
 }
 """The name of a paper on the command line and of its page → its module."""
 
