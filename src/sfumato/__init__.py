@@ -34,6 +34,8 @@ _HOME = {
     "SafeTable": "tables",
     "realise": "tables",
     "CellTable": "cells",
+    "run_battery": "risk.battery",
+    "known_curve": "risk.curve",
     "SfumatoError": "errors",
     "SfumatoWarning": "errors",
     "GuaranteeError": "errors",
