@@ -159,7 +159,9 @@ class SameMoments(Guarantee):
     """Means (order 1) or means and covariances (order 2) stay, to a relative tolerance.
 
     The error of a mean is measured against the column's standard deviation, that of a covariance
-    against the product of the two. With ``within`` it holds in every stratum.
+    against the product of the two. A mean is over all values of its column, a covariance over the
+    records that have both; a value that is lost or infinite afterwards breaks the promise. With
+    ``within`` it holds in every stratum.
     """
 
     columns: tuple[str, ...]
@@ -174,14 +176,36 @@ class SameMoments(Guarantee):
 
     def failure(self, before: Microdata, after: Microdata) -> str | None:
         x, z = before.matrix(self.columns), after.matrix(self.columns)
-        codes, n = before.codes(self.within)
-        worst = 0.0
-        for stratum in range(n):
-            rows = codes == stratum if n > 1 else slice(None)
-            worst = max(worst, _moment_error(x[rows], z[rows], self.order))
-        if not worst <= self.tolerance:
-            return f"off by {worst:.3g} (relative), more than {self.tolerance:g}"
-        return None
+        strata = rows_by_group(before.codes(self.within)[0])
+        return lost_values(x, z) or over(
+            [_moment_error(x[rows], z[rows], self.order) for rows in strata], self.tolerance
+        )
+
+
+def rows_by_group(
+    group: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> list[np.ndarray[tuple[int], np.dtype[np.int64]] | slice]:
+    """The records of each group 0, 1, …; all of them at once where there is one group."""
+    sizes = np.bincount(group)
+    if len(sizes) <= 1:
+        return [slice(None)]
+    return list(np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1]))
+
+
+def lost_values(
+    x: np.ndarray[tuple[int, int], np.dtype[np.float64]], z: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+) -> str | None:
+    """What to say where a value was there before and isn't a number afterwards."""
+    lost = int((np.isfinite(x) & ~np.isfinite(z)).sum())
+    return f"{lost:,} values are missing or infinite afterwards" if lost else None
+
+
+def over(errors: Sequence[float], tolerance: float) -> str | None:
+    """What to say where a relative error is over its tolerance; an undefined one is."""
+    worst = float(np.max(errors, initial=0.0))
+    if not worst <= tolerance:
+        return f"off by {worst:.3g} (relative), more than {tolerance:.3g}"
+    return None
 
 
 def _moment_error(
@@ -189,16 +213,35 @@ def _moment_error(
     z: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     order: int,
 ) -> float:
-    complete = np.isfinite(x).all(axis=1) & np.isfinite(z).all(axis=1)
-    x, z = x[complete], z[complete]
+    there = np.isfinite(x)
+    if there.all():
+        return moment_error(x, z, order)
+    errors = [0.0]
+    for j in range(x.shape[1]):
+        own = there[:, j]
+        errors.append(moment_error(x[own][:, [j]], z[own][:, [j]], order))
+        for k in range(j) if order == 2 else ():
+            both = own & there[:, k]
+            errors.append(moment_error(x[both][:, [j, k]], z[both][:, [j, k]], order))
+    return float(np.max(errors))
+
+
+def moment_error(
+    x: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    z: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    order: int = 2,
+    factor: float = 1.0,
+) -> float:
+    """The largest relative error of a mean, or of a covariance that should be ``factor`` times as large."""
     if len(x) < 2:
         return 0.0
-    scale = x.std(axis=0)
-    scale[scale == 0] = np.maximum(np.abs(x.mean(axis=0)), 1.0)[scale == 0]
-    error = np.abs((x.mean(axis=0) - z.mean(axis=0)) / scale).max()
+    middle, middle_after, scale = x.mean(axis=0), z.mean(axis=0), x.std(axis=0)
+    scale[scale == 0] = np.maximum(np.abs(middle), 1.0)[scale == 0]
+    error = np.abs((middle - middle_after) / scale).max()
     if order == 2:
-        xs, zs = (x - x.mean(axis=0)) / scale, (z - z.mean(axis=0)) / scale
-        error = max(error, np.abs(xs.T @ xs - zs.T @ zs).max() / len(x))
+        xs, zs = (x - middle) / scale, (z - middle_after) / scale
+        # np.maximum and not max: an undefined error must not pass for none.
+        error = np.maximum(error, np.abs(factor * (xs.T @ xs) - zs.T @ zs).max() / len(x))
     return float(error)
 
 
@@ -226,8 +269,9 @@ def _addresses(series: pl.Series) -> list[tuple[int, int, int]]:
     out = []
     for chunk in series.get_chunks():
         array = chunk.to_arrow(compat_level=newest)
-        for buffer in array.buffers():
-            out.append((array.offset, len(array), 0 if buffer is None else buffer.address))
+        out += [
+            (array.offset, len(array), 0 if buffer is None else buffer.address) for buffer in array.buffers()
+        ]
     return out
 
 

@@ -25,6 +25,7 @@ from sfumato.guarantees import (
     changed,
     same_memory,
 )
+from sfumato.masks._noise_notes import InflatedMoments
 from sfumato.masks.base import Mask
 
 DATA = sf.Microdata(
@@ -127,3 +128,27 @@ def test_moments_are_judged_within_strata() -> None:
     crossed = data.with_columns({"x": pl.Series(x[::-1].copy())})
     assert SameMoments(("x",)).check(data, crossed).ok
     assert not SameMoments(("x",), within=("g",)).check(data, crossed).ok
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
+@pytest.mark.parametrize("promise", [SameMoments(("A", "B")), InflatedMoments(("A", "B"), 1.0)])
+def test_a_value_that_is_lost_breaks_a_promise_of_moments(promise: Guarantee, bad: float | None) -> None:
+    rng = np.random.default_rng(1)
+    before = sf.Microdata(pl.DataFrame(rng.normal(size=(50, 2)), schema=["A", "B"]))
+    values: list[float | None] = before.frame["A"].to_list()
+    values[7] = bad
+    after = before.with_columns({"A": pl.Series(values, dtype=pl.Float64)})
+    assert promise.failure(before, before) is None
+    assert "1 value" in (promise.failure(before, after) or "")
+
+
+def test_a_mean_is_over_all_values_of_its_column() -> None:
+    # Where B is missing A moves; the mean over the records that have both wouldn't see it.
+    before = sf.Microdata(pl.DataFrame({"A": [1.0, 2.0, 3.0, 4.0, 9.0], "B": [1.0, 5.0, 2.0, 4.0, None]}))
+    after = before.with_columns({"A": pl.Series([1.0, 2.0, 3.0, 4.0, 8.0])})
+    assert SameMoments(("A", "B"), order=1).failure(before, before) is None
+    assert SameMoments(("A", "B"), order=1).failure(before, after) is not None
+    # The covariance is over the records that have both.
+    gone = before.with_columns({"B": pl.Series([1.0, 5.0, 4.0, 2.0, None])})
+    assert SameMoments(("B",)).failure(before, gone) is None
+    assert SameMoments(("A", "B")).failure(before, gone) is not None

@@ -287,3 +287,13 @@ def test_microaggregation_edges_and_bad_input():
     assert carry_out(Microaggregate(columns=["x"]), gone)[0].frame["x"].null_count() == 2
     other = data.with_columns({"x": pl.Series([1.0, 1.0, 6.0, 6.0])})
     assert SharedValues(("x",), 3, (), True).failure(data, other) is not None
+
+
+def test_columns_apart_may_miss_values_in_different_records() -> None:
+    rng = np.random.default_rng(1)
+    a = rng.lognormal(size=60)
+    frame = pl.DataFrame({"A": a, "B": pl.Series(a + 1).set(pl.Series(a < 0.9), None)})
+    masked = sf.Microaggregate(columns=["A", "B"], k=3, together=False).mask(frame).frame
+    for column in ("A", "B"):
+        assert masked[column].mean() == pytest.approx(frame[column].mean(), rel=1e-12)
+    assert masked["B"].null_count() == frame["B"].null_count() > 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from sfumato.guarantees import Guarantee
+from sfumato.guarantees import Guarantee, lost_values, moment_error, over, rows_by_group
 from sfumato.masks._sums import Rule, unique_rows
 from sfumato.masks.base import Notes
 from sfumato.microdata import FloatArray, IntArray, Microdata
@@ -42,22 +42,10 @@ class InflatedMoments(Guarantee):
     def failure(self, before: Microdata, after: Microdata) -> str | None:
         whole = np.logical_and.reduce([before.eligible(c) for c in self.columns])
         x, z = before.matrix(self.columns)[whole], after.matrix(self.columns)[whole]
-        group = self._groups(before)[whole]
-        worst = 0.0
-        for g in range(int(group.max(initial=-1)) + 1):
-            rows = group == g
-            if rows.sum() < 2:
-                continue
-            one, two = x[rows], z[rows]
-            scale = one.std(axis=0)
-            scale[scale == 0] = np.maximum(np.abs(one.mean(axis=0)), 1.0)[scale == 0]
-            worst = max(worst, float(np.abs((one.mean(axis=0) - two.mean(axis=0)) / scale).max()))
-            one, two = (one - one.mean(axis=0)) / scale, (two - two.mean(axis=0)) / scale
-            error = np.abs(two.T @ two - self.factor * (one.T @ one)).max() / rows.sum()
-            worst = max(worst, float(error))
-        if not worst <= self.tolerance:
-            return f"off by {worst:.3g} (relative), more than {self.tolerance:.3g}"
-        return None
+        groups = rows_by_group(self._groups(before)[whole])
+        return lost_values(x, z) or over(
+            [moment_error(x[rows], z[rows], factor=self.factor) for rows in groups], self.tolerance
+        )
 
     def _groups(self, data: Microdata) -> IntArray:
         if self.strata is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from sfumato.guarantees import Guarantee
+from sfumato.guarantees import Guarantee, lost_values, over
 from sfumato.microdata import FloatArray, IntArray, Microdata
 
 _RANK = 1e-10
@@ -58,8 +58,10 @@ class WeightedMoments(Guarantee):
 
     def failure(self, before: Microdata, after: Microdata) -> str | None:
         x, z = before.matrix(self.columns), after.matrix(self.columns)
+        if problem := lost_values(x, z):
+            return problem
         w = np.nan_to_num(before.numbers(self.weight), nan=0.0)
-        whole = np.isfinite(x).all(axis=1) & np.isfinite(z).all(axis=1)
+        whole = np.isfinite(x).all(axis=1)
         x, z, w = x[whole], z[whole], w[whole] / w[whole].sum()
         mean, new = w @ x, w @ z
         one, two = x - mean, z - new
@@ -67,7 +69,7 @@ class WeightedMoments(Guarantee):
         scale[scale == 0] = 1.0
         one, two = one / scale, two / scale
         error = max(np.abs((new - mean) / scale).max(), np.abs((two.T * w) @ two - (one.T * w) @ one).max())
-        return None if error <= self.tolerance else f"off by {error:.3g} (relative)"
+        return over([float(error)], self.tolerance)
 
 
 Attempt = Callable[[IntArray], "Reflection | str"]

@@ -227,7 +227,7 @@ class AdditiveNoise(RowsMask):
 
     def _exact_promises(self, data: Microdata) -> list[Guarantee]:
         columns = self._vector(data, self._rules(data))
-        plain = all(bool(data.eligible(c).sum() == (~data.missing(c)).sum()) for c in columns)
+        plain = all(bool(data.eligible(c).all()) for c in columns)
         tolerance = max(1e-9, self._rounding_error(data, columns))
         if self.rescale and plain and not self.within:
             return [SameMoments(columns, tolerance=tolerance)]
