@@ -118,6 +118,12 @@ class Variable:
             if value is not None and not isinstance(value, str):
                 raise SchemaError(f"`{name}` must be text, not {value!r}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return _plain_state(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _set_state(self, state)
+
     def is_missing_code(self, value: Code) -> bool:
         """Whether one (non-null) value is a missing code."""
         for code in self.missing:
@@ -181,6 +187,12 @@ class Schema:
         for total, variable in self.variables.items():
             if total in variable.sum_of:
                 raise SchemaError(f"{total} can't be a component of itself")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _plain_state(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _set_state(self, state)
 
     def __getitem__(self, column: str) -> Variable:
         """The details of a column; an empty :class:`Variable` where nothing was said."""
@@ -314,3 +326,13 @@ def _missing_code(code: Any) -> Code | Range:
     if isinstance(code, bool) or not isinstance(code, (int, float, str)):
         raise SchemaError(f"a missing code must be a number or text, not {code!r}")
     return code
+
+
+def _plain_state(one: Any) -> dict[str, Any]:
+    """For pickle, which knows no read-only mappings: schemas travel to the processes of an experiment."""
+    return {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in vars(one).items()}
+
+
+def _set_state(one: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        object.__setattr__(one, name, MappingProxyType(value) if isinstance(value, dict) else value)

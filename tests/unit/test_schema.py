@@ -159,3 +159,15 @@ def test_with_columns_shares_the_rest() -> None:
     assert new.frame["a"].to_list() == [3, 4]
     assert same_memory(data.frame["b"], new.frame["b"])
     assert data.frame["a"].to_list() == [1, 2]
+
+
+def test_a_schema_travels_to_another_process() -> None:
+    import copy
+    import pickle
+
+    variables = {"X": {"labels": {1: "one"}, "missing": [-9, {"from": 90, "to": 99}]}}
+    schema = Schema(keys=["A"], variables=variables)
+    for back in (pickle.loads(pickle.dumps(schema)), copy.deepcopy(schema)):
+        assert back == schema and back["X"].labels == {1: "one"}
+        with pytest.raises(TypeError):
+            back.variables["Y"] = Variable()
