@@ -277,6 +277,20 @@ class Microdata:
             total, size = dense, int(dense.max(initial=-1)) + 1
         return total, max(size, 1) if len(self) else 0
 
+    def households(self, column: str) -> tuple[IntArray, int]:
+        """Dense codes 0 … k−1 of the households, and k; a record without one is a household of its own.
+
+        >>> Microdata(pl.DataFrame({"HOME": [7, None, 7, None]})).households("HOME")[0].tolist()
+        [0, 1, 0, 2]
+        """
+        codes, k = self.codes(column)
+        alone = self.missing(column)
+        if not alone.any():
+            return codes, k
+        codes = np.where(alone, k + np.cumsum(alone), codes)
+        _, dense = np.unique(codes, return_inverse=True)
+        return dense, int(dense.max()) + 1
+
     def _flag(self, expression: pl.Expr) -> BoolArray:
         needed = list(dict.fromkeys(expression.meta.root_names()))
         if not needed:

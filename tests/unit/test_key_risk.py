@@ -278,3 +278,11 @@ def test_weights_below_one_are_noted_not_hidden():
     found = sf.measure(sf.Microdata(frame), sf.IndividualRisk(keys=["a"], weight="w"))[0]
     assert found.risk[0] == 1.0
     assert any("taken to be the sample" in note for note in found.notes)
+
+
+def test_a_person_without_a_household_is_one_of_their_own():
+    frame = pl.DataFrame({"K": range(6), "W": [100.0] * 6, "H": [None, None, -9, -9, 1, 1]})
+    data = sf.Microdata(frame, {"variables": {"H": {"missing": [-9]}}})
+    found = sf.measure(data, sf.IndividualRisk(keys=["K"], weight="W", household="H"))[0]
+    assert found.household_risk[:4] == pytest.approx(found.risk[:4])
+    assert found.household_risk[4:] == pytest.approx(1 - (1 - found.risk[4]) ** 2)

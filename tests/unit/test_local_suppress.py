@@ -303,3 +303,9 @@ def test_all_records_unsafe_are_suppressed_and_said():
     assert masked.frame["a"].null_count() == 4
     assert masked.frame["one"].null_count() == 0
     assert any("100% of the records" in w for w in notes.warnings)
+
+
+def test_records_without_a_household_lose_nothing_for_each_other():
+    frame = pl.DataFrame({"h": [None] * 6 + [1, 1], "a": [1, 1, 1, 1, 1, 2, 1, 1], "b": [1] * 8})
+    masked = LocalSuppress(keys=["a", "b"], tolerance=2, household="h").mask(frame).frame
+    assert masked["a"].to_list() == [1, 1, 1, 1, 1, None, 1, 1]

@@ -155,7 +155,7 @@ class LocalSuppress(Mask):
 
         weights = self.weights(table)
         at = [table.positions(s) for s in sets]
-        household = data.codes(self.household)[0] if self.household else None
+        household = data.households(self.household)[0] if self.household else None
         exact = self.method == "optimal"
         if self.missing == "category":
             codes = np.stack([table.codes[j][table.record_cell] for j in range(len(table.keys))])

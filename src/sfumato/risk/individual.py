@@ -101,7 +101,7 @@ class IndividualRisk(RiskMeasure):
         if self.threshold is not None:
             figures["records_at_risk"] = int((at_records >= self.threshold).sum())
         if household is not None:
-            shared = household_risk(at_records, masked.codes(household)[0])
+            shared = household_risk(at_records, masked.households(household)[0])
             figures["household_expected_reidentifications"] = float(shared.sum())
             figures["household_global_risk"] = float(shared.mean()) if len(shared) else 0.0
             figures["household_maximum"] = float(shared.max(initial=0.0))

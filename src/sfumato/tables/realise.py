@@ -283,7 +283,7 @@ def _households(data: Microdata, keys: Sequence[str]) -> tuple[Microdata, Ints]:
     name = data.schema.household
     if name is None:
         raise InputError("household=True needs the role `household`", hint="data.with_roles(household=…)")
-    codes, size = data.codes(name)
+    codes, size = data.households(name)
     classes, _ = data.codes(list(keys))
     first = np.full(size, len(data), dtype=np.int64)
     np.minimum.at(first, codes, np.arange(len(data)))
