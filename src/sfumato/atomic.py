@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
+import json
 import os
 import re
 import secrets
@@ -24,7 +26,10 @@ _AT_FDCWD = -100
 
 @contextmanager
 def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A folder to fill; on leaving without an error it becomes ``target``."""
+    """A folder to fill; on leaving without an error it becomes ``target``.
+
+    ``overwrite`` replaces an older release, and never anything else.
+    """
     target = Path(target).absolute()
     if not overwrite and (target.exists() or target.is_symlink()):
         raise ReleaseError(
@@ -33,6 +38,8 @@ def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
         )
     if overwrite and target.exists() and not target.is_dir():
         raise ReleaseError(f"{target} is a file; a release is a folder")
+    if overwrite:
+        refuse_foreign(target)
     with explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
@@ -46,6 +53,26 @@ def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
             _flush_folder(target.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def refuse_foreign(folder: Path) -> None:
+    """An error where the folder holds anything that no release wrote: replacing it would lose that."""
+    listed = set()
+    for bundle, prefix in (("internal", ""), ("public", "public/")):
+        path = folder / bundle / "MANIFEST.json"
+        try:
+            names = json.loads(path.read_text(encoding="utf-8"))["files"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        listed |= {f"{prefix}{name}" for name in names} | {f"{bundle}/MANIFEST.json"}
+    there = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    foreign = list(itertools.islice((name for name in there if name not in listed), 3))
+    if foreign:
+        named = ", ".join(foreign) + (" …" if foreign[2:] else "")
+        raise ReleaseError(
+            f"{folder} holds files that no release wrote ({named}); nothing was written",
+            hint="choose another folder, or move them away first",
+        )
 
 
 @contextmanager
