@@ -180,3 +180,33 @@ def test_the_installed_script(folder: Path) -> None:
     )
     assert done.returncode == 2
     assert "can't be read" in done.stderr
+
+
+def test_a_refused_run_leaves_no_seed(folder: Path, capsys) -> None:
+    (folder / "release").mkdir()
+    (folder / "release" / "mine.txt").write_text("mine")
+    assert main(["run", "people.toml", "--out", "release", "--save-seed", "s"]) == 2
+    assert main(["run", "people.toml", "--out", "release", "--save-seed", "s", "--overwrite"]) == 2
+    assert "mine.txt" in capsys.readouterr().err
+    assert not (folder / "s").exists()
+    assert (folder / "release" / "mine.txt").read_text() == "mine"
+    (folder / "s").write_text("another's")
+    assert main(["run", "people.toml", "--out", "new", "--save-seed", "s"]) == 2
+    assert "never written over" in capsys.readouterr().err
+    assert (folder / "s").read_text() == "another's"
+
+
+def test_run_tells_its_cautions(folder: Path, capsys) -> None:
+    (folder / "people.csv").write_bytes("ID,AREA,INCOME\n1,é,5\n1,s,6\n3,s,7\n".encode("latin-1"))
+    assert main(["run", "people.toml"]) == 0
+    shown = capsys.readouterr()
+    assert "isn't UTF-8" in shown.err
+    assert "caution: the id ID isn't unique" in shown.out
+
+
+def test_without_limits_none_is_said_to_hold(folder: Path, capsys) -> None:
+    assert main(["run", "people.toml"]) == 0
+    assert "every guarantee and limit holds" in capsys.readouterr().out
+    (folder / "people.toml").write_text(PLAN.partition("[limits]")[0])
+    assert main(["run", "people.toml"]) == 0
+    assert "the plan sets no limits" in capsys.readouterr().out

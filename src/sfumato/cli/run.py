@@ -45,21 +45,21 @@ def run(args: argparse.Namespace) -> int:
         raise ParameterError("--analysis compares copies", hint="say --copies 2")
     plan = Plan.load(args.plan)
     seed = Seed.from_file(args.seed_file) if args.seed_file else Seed.new()
-    if args.save_seed:
-        seed.save(args.save_seed)
-    if args.out:
-        _refuse_existing(Path(args.out), args.overwrite)
+    _refuse_existing(args)
+    data = plan.data()
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         # The run collects its warnings; they are printed once, below.
         warnings.simplefilter("ignore", SfumatoWarning)
-        data = plan.data()
         seeds = [seed] + [seed.child(f"copy {k}") for k in range(2, args.copies + 1)]
         runs = [plan.run(data, seed=s, progress=tell) for s in seeds]
+    if args.save_seed:
+        # Before the release: one without its seed couldn't be made again.
+        seed.save(args.save_seed)
     releases: list[Release] = []
     failed = [x for one in runs for x in one.limits if not x.ok]
     if args.out and (not failed or args.despite_limits):
         for number, one in enumerate(runs, start=1):
-            folder = Path(args.out) if len(runs) == 1 else Path(args.out) / f"copy-{number}"
+            folder = _folders(args)[number - 1]
             releases.append(one.release(folder, overwrite=args.overwrite, despite_limits=args.despite_limits))
     agreement = [_agreement(formula, runs) for formula in args.analysis or ()]
     if releases and agreement:
@@ -76,14 +76,31 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if failed else OK
 
 
-def _refuse_existing(out: Path, overwrite: bool) -> None:
+def _folders(args: argparse.Namespace) -> list[Path]:
+    """Where each copy goes."""
+    out = Path(args.out)
+    return [out] if args.copies == 1 else [out / f"copy-{k}" for k in range(1, args.copies + 1)]
+
+
+def _refuse_existing(args: argparse.Namespace) -> None:
     """Better before an hour's work than after it."""
+    from sfumato.atomic import refuse_foreign
     from sfumato.errors import ReleaseError
 
-    if out.exists() and not overwrite:
+    if args.save_seed and Path(args.save_seed).exists():
         raise ReleaseError(
-            f"{out} exists already; nothing was written", hint="choose another folder, or say --overwrite"
+            f"{args.save_seed} exists already; a seed is never written over a file",
+            hint="choose another name, or say --seed-file to use the seed in it",
         )
+    if not args.out:
+        return
+    if Path(args.out).exists() and not args.overwrite:
+        raise ReleaseError(
+            f"{args.out} exists already; nothing was written",
+            hint="choose another folder, or say --overwrite to replace the release in it",
+        )
+    for folder in _folders(args):
+        refuse_foreign(folder)
 
 
 def _tell(one: Run) -> None:

@@ -38,8 +38,20 @@ def text(summary: dict[str, Any]) -> str:
         ]
     if "reproduce" in summary:
         lines += ["", f"reproduce: {summary['reproduce']}   (plan {summary['plan']['hash']})"]
-    lines += ["", "every guarantee and limit holds" if summary["ok"] else "A GUARANTEE OR LIMIT FAILS"]
+    of_steps = {f"step {s['id']}: {w}" for s in summary["steps"] for w in s.get("warnings", [])}
+    cautions = [f"caution: {w}" for w in summary.get("warnings", []) if w not in of_steps]
+    if cautions:
+        lines += ["", *cautions]
+    lines += ["", _verdict(summary)]
     return "\n".join(lines)
+
+
+def _verdict(summary: dict[str, Any]) -> str:
+    if not summary["ok"]:
+        return "A GUARANTEE OR LIMIT FAILS"
+    if summary["limits"] or summary["report"] == "public":
+        return "every guarantee and limit holds"
+    return "every guarantee holds; the plan sets no limits, so judge the risk yourself"
 
 
 def _parameters(parameters: dict[str, Any] | None) -> str:
