@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable
@@ -11,10 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.draws import Seed, as_seed
 from sfumato.engines import Engine, LocalEngine
-from sfumato.errors import GuaranteeError, MaskError, MeasureError, Problem, SchemaError, SfumatoWarning
+from sfumato.errors import (
+    GuaranteeError,
+    MaskError,
+    MeasureError,
+    Problem,
+    SchemaError,
+    SfumatoWarning,
+    did_you_mean,
+)
 from sfumato.guarantees import Check, changed, same_memory
 from sfumato.masks.base import Mask, Notes
-from sfumato.measures import Measure, Results
+from sfumato.measures import Measure, Result, Results
 from sfumato.microdata import Microdata
 from sfumato.plan import Limit, Plan
 from sfumato.vetting import vet
@@ -135,7 +144,7 @@ def carry_out(
         for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):
             tell(f"measure {label}", 1 + len(records) + at, parts)
             results.append(one.measure(data, current))
-    limits = [_judge(limit, Results(results)) for limit in plan.limits] if measure else []
+    limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
     return Run(plan, data, current, records, Results(results), limits, seconds, secret, said)
@@ -172,8 +181,19 @@ def _touched(mask: Mask, before: Microdata, after: Microdata) -> dict[str, int]:
     return out
 
 
-def _judge(limit: Limit, results: Results) -> LimitOutcome:
-    result = results[limit.measure]
+def _judge(limit: Limit, results: Results) -> list[LimitOutcome]:
+    """One outcome for each measure of that name, or else of that kind: a limit holds for all of them."""
+    meant = [r for r in results if r.name == limit.measure]
+    meant = meant or [r for r in results if r.measure == limit.measure]
+    if not meant:
+        raise MeasureError(
+            f"there is a limit on {limit.measure!r}, but no such measure in the plan",
+            hint=did_you_mean(limit.measure, [r.name for r in results]),
+        )
+    return [_outcome(dataclasses.replace(limit, measure=r.name or limit.measure), r) for r in meant]
+
+
+def _outcome(limit: Limit, result: Result) -> LimitOutcome:
     try:
         value = float(getattr(result, limit.figure))
     except (AttributeError, TypeError, ValueError):

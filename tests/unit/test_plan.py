@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import jsonschema
+import numpy as np
 import polars as pl
 import pytest
 
@@ -281,3 +282,24 @@ def test_a_limit_on_a_figure_that_is_not_there() -> None:
     with pytest.raises(sf.SfumatoError, match=r"no such figure") as caught:
         plan.run(sf.Microdata(people()), seed=1)
     assert "il1" in str(caught.value)
+
+
+def test_a_limit_holds_for_every_measure_of_its_kind() -> None:
+    frame = pl.DataFrame({"A": np.arange(200.0), "B": np.arange(200.0) ** 2})
+    plan = Plan(
+        steps=[sf.AdditiveNoise(columns=["B"], variance_ratio=0.1)],
+        measures=[
+            sf.InformationLoss(columns=["A"], id="quiet"),
+            sf.InformationLoss(columns=["B"], id="noisy"),
+        ],
+        limits={"information_loss.il1s": {"at_most": 0.01}},
+    )
+    found = plan.run(sf.Microdata(frame), seed=1)
+    assert [(x.limit.measure, x.ok) for x in found.limits] == [("quiet", True), ("noisy", False)]
+    assert not found.ok
+
+
+def test_a_limit_without_its_measure_is_told() -> None:
+    plan = Plan(steps=[], measures=[], limits={"linkage.rate": {"at_most": 0.1}})
+    with pytest.raises(sf.SfumatoError, match="no such measure"):
+        plan.run(sf.Microdata(people()), seed=1)
