@@ -40,8 +40,8 @@ class Seed:
     __slots__ = ("_secret",)
 
     def __init__(self, secret: bytes) -> None:
-        if len(secret) < 8:
-            raise SeedError("a seed needs at least 8 bytes", hint="use Seed.new()")
+        if not 8 <= len(secret) <= 64:  # BLAKE2b takes no longer key; what is cut off would be ignored
+            raise SeedError("a seed needs 8 to 64 bytes", hint="use Seed.new()")
         self._secret = bytes(secret)
 
     @classmethod
@@ -132,7 +132,7 @@ def as_seed(seed: Seed | int | None) -> Seed:
 
 def _digest(secret: bytes, parts: tuple[str, ...]) -> bytes:
     """BLAKE2b keyed by the secret; lengths are hashed too, so that ("ab","c") isn't ("a","bc")."""
-    state = hashlib.blake2b(key=secret[:64], digest_size=_SEED_BYTES, person=b"sfumato draws")
+    state = hashlib.blake2b(key=secret, digest_size=_SEED_BYTES, person=b"sfumato draws")
     for part in parts:
         raw = part.encode()
         state.update(len(raw).to_bytes(8, "little"))

@@ -121,3 +121,9 @@ def test_what_may_be_a_seed() -> None:
 def test_children_are_independent() -> None:
     seed = Seed.from_int(1)
     assert len({seed, seed.child("copy 2"), seed.child("copy 3"), seed.child("copy 2").child("copy 3")}) == 4
+
+
+def test_a_seed_longer_than_its_key_is_refused() -> None:
+    assert Seed(b"a" * 64).draws("s").stream("x").key
+    with pytest.raises(SeedError, match="8 to 64"):
+        Seed(b"a" * 65)
