@@ -178,9 +178,10 @@ class LinkageSwap(Mask):
             if self.limit_percent is not None and 100 * len(found) <= self.limit_percent * len(data):
                 break
             rounds += 1
-            stream = draws.stream("+".join(sorted(self.columns)), purpose=f"round {rounds}")
-            chosen = self._share(found, stream)
-            swap, without = exchange(chosen, cells, movable, stream)
+            name = "+".join(sorted(self.columns))
+            chosen = self._share(found, draws.stream(name, purpose=f"share of round {rounds}"))
+            partners = draws.stream(name, purpose=f"round {rounds}")
+            swap, without = exchange(chosen, cells, movable, partners)
             source = source[swap]
             current = self._moved(data, string, source)
             found = self._found(original, current)
