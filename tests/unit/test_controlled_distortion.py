@@ -252,3 +252,16 @@ def test_bad_requests(casc: sf.Microdata) -> None:
         )
     with pytest.raises(MaskError, match="wouldn't move"):
         sf.ControlledDistortion(records=[5], shift={"AGI": 0}, columns=["AGI"]).mask(casc)
+
+
+def test_top_coded_and_imputed_values_help_nobody() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(50, 20, 400)
+    frame = pl.DataFrame({"X": x, "Y": 2 * x + rng.normal(size=400), "FLAG": np.arange(400) % 5 == 0})
+    schema = {"variables": {"X": {"top": 70}, "Y": {"imputed": "FLAG"}}}
+    data = sf.Microdata(frame, schema)
+    place = int(np.abs(np.where(frame["FLAG"], 0.0, x) - 69).argmin())
+    mask = sf.ControlledDistortion(records=[place], shift={"X": 3.0}, columns=["X", "Y"])
+    moved = np.flatnonzero(mask.mask(data).frame["X"].to_numpy() != x)
+    assert place in moved
+    assert (data.eligible("X") & data.eligible("Y"))[moved].all()

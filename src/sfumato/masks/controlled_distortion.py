@@ -185,6 +185,7 @@ class ControlledDistortion(Mask):
         used = [*self._all_columns(data.schema), *self._near(data.schema), *self.within]
         used += [c for parts in data.schema.sums.values() for c in parts]
         used += [c for c in (self.weight, data.schema.id if self.by == "id" else None) if c]
+        used += [f for c in self._all_columns(data.schema) if (f := data.schema[c].imputed) is not None]
         return tuple(dict.fromkeys(used))
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
@@ -212,7 +213,8 @@ class ControlledDistortion(Mask):
         weight = self._weights(data)
         strata = data.codes(self.within)[0]
         keys = [data.codes(c)[0] for c in self._near(data.schema)]
-        free = usable & (weight > 0)
+        # A coded or imputed value may be moved where it is asked for, but isn't there to help others.
+        free = usable & (weight > 0) & np.logical_and.reduce([data.eligible(c) for c in columns])
         free[distorted] = False
         if self.helpers:
             only = np.zeros(len(data), dtype=np.bool_)
