@@ -319,3 +319,10 @@ def test_attacks_come_as_names_and_tables() -> None:
         sf.Score(attack="information_loss")
     with pytest.raises(ParameterError, match="must name its measure"):
         sf.Score(attack={"known": ["A"]})
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+def test_a_response_of_three_categories_is_refused(family: str) -> None:
+    frame = pl.DataFrame({"R": list("abc") * 20, "X": np.arange(60.0) % 7})
+    with pytest.raises(MeasureError, match="3 categories"):
+        sf.IntervalOverlap(formula="R ~ X", family=family).measure(frame, frame)

@@ -141,6 +141,11 @@ class IntervalOverlap(UtilityMeasure):
         intervals = []
         for part in (first, second):
             response = part.lhs.to_numpy(dtype=np.float64)
+            if response.shape[1] > 2:
+                raise MeasureError(
+                    f"the response has {response.shape[1]} categories; a regression needs a number or two",
+                    hint="recode it, or compare one category with the others",
+                )
             if response.shape[1] > 1:
                 # A two-valued category: formulaic gives an indicator for each; the last counts as 1.
                 response = response[:, -1:]
