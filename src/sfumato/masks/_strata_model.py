@@ -91,8 +91,10 @@ def automatic(data: Microdata, rows: pl.Series, columns: Sequence[str], smallest
             x = part.numbers(column)
             known = x[~gone]
             x[gone] = known.mean()
-            two = len(known) and bool(((known == known.min()) | (known == known.max())).all())
-            (twofold if two else numbers).append((column, x))
+            low, high = known.min(), known.max()
+            if low < high:
+                two = bool(((known == low) | (known == high)).all())
+                (twofold if two else numbers).append((column, x))
             if gone.any():
                 flags.append((f"{column} missing", gone.astype(np.float64)))
         else:

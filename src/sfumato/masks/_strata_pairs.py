@@ -43,14 +43,14 @@ class PairFit:
         return float((self.scores * (1.0 - self.scores)).sum())
 
 
-def fit_pair(first: FloatArray, second: FloatArray) -> PairFit:
+def fit_pair(first: FloatArray, second: FloatArray, *, tolerance: float = 1e-10) -> PairFit:
     """Fit the propensity model of two strata, each given as terms × records."""
     from sfumato.kernels.logistic import fit_logistic
 
     n0, n1 = first.shape[1], second.shape[1]
     X = np.concatenate([first, second], axis=1).T  # Fortran order: columns are contiguous
     y = np.r_[np.zeros(n0), np.ones(n1)]
-    fit = fit_logistic(X, y)
+    fit = fit_logistic(X, y, tolerance=tolerance)
     c = n1 / (n0 + n1)
     # The ridge only pulls p towards c, so U can pass c(1−c) by rounding alone.
     u = min(fit.distance(y), c * (1 - c))
@@ -75,7 +75,8 @@ class Distances:
         new = [p for p in dict.fromkeys(pairs) if p not in self.values]
 
         def one(pair: Pair) -> tuple[float, float]:
-            found = fit_pair(self.strata[pair[0]], self.strata[pair[1]])
+            # Newton's error squares with the step after the tolerance is met: U is right to 1e-8.
+            found = fit_pair(self.strata[pair[0]], self.strata[pair[1]], tolerance=1e-6)
             return found.u, self.adjusted(found.u, found.share)
 
         for pair, (u, d) in zip(new, in_threads(one, new), strict=True):

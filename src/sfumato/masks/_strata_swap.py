@@ -51,13 +51,14 @@ class SwapPlan:
     warnings: list[str] = field(default_factory=list)
     term_names: tuple[str, ...] = ()
 
-    def draw(self, draws: Draws) -> IntArray:
-        """The new stratum of each record in ``rows``."""
+    def draw(self, draws: Draws) -> tuple[IntArray, int]:
+        """The new stratum of each record in ``rows``, and how many moves were made."""
         sizes = np.diff(self.starts)
         old = np.repeat(np.arange(len(sizes)), sizes)
         now = old.copy()
         moved = np.zeros(len(old), dtype=np.bool_)
         uniform: dict[str, FloatArray] = {}
+        moves = 0
         for plan in self.pairs:
             if plan.count == 0:
                 continue
@@ -99,7 +100,8 @@ class SwapPlan:
                 )
             now[gone], now[come] = b, a
             moved[gone] = moved[come] = True
-        return now
+            moves += 2 * k
+        return now, moves
 
 
 def successive(weights: FloatArray, k: int, uniform: FloatArray) -> IntArray:
@@ -168,10 +170,9 @@ def allocate(
     out = np.zeros(len(limit), dtype=np.int64)
     while (left := total - int(out.sum())) > 0 and (open_ := out < limit).any():
         ideal = np.where(open_, left * share / share[open_].sum(), 0.0)
-        add = np.minimum(np.floor(ideal).astype(np.int64), limit - out)
-        if not add.any():
-            # The rest goes one by one to the largest remainders (ties: the first pair).
-            for i in np.argsort(-np.where(open_, ideal, -1.0), kind="stable")[:left]:
-                out[i] += int(out[i] < limit[i])
-        out += add
+        whole = np.floor(ideal).astype(np.int64)
+        out += np.minimum(whole, limit - out)
+        # What rounding leaves goes to the largest remainders (ties: the first pair).
+        for i in np.argsort(whole - ideal, kind="stable")[: left - int(whole.sum())]:
+            out[i] += int(open_[i] and out[i] < limit[i])
     return [int(v) for v in out]

@@ -207,16 +207,19 @@ class GroupSwap(Mask):
         return self._carry_through(data, plan, draws, notes)
 
     def realisations(self, data: Any, count: int, *, seed: Seed | int | None = None) -> Iterator[Microdata]:
-        """``count`` independent maskings, with the strata compared and paired once; each is verified."""
+        """``count`` independent maskings, with the strata compared and paired once.
+
+        The sizes of the strata are verified in each; the other columns are the original's own.
+        """
         data = as_microdata(data)
         secret = as_seed(seed)
         plan = self.prepare(data) if self.n_swap != 0 and self.rate_percent != 0 else None
-        promises = self.guarantees(data)
+        promises = self.keeps(data)
         for r in range(count):
             masked = data
             if plan is not None:
                 draws = secret.child(f"realisation {r}").draws(self.id or self.name)
-                masked = self._carry_through(data, plan, draws, Notes())
+                masked = self._carry_through(data, plan, draws, None)
             for promise in promises:
                 outcome = promise.check(data, masked)
                 if not outcome.ok:
@@ -331,7 +334,10 @@ class GroupSwap(Mask):
         if self.n_swap is not None:
             wanted = [self.n_swap] * len(found)
             if self.small_strata == "fewer" or not self._equal():
-                most = [m if m >= self.n_swap else m // 2 for m in smaller]
+                # Half of a small stratum at most, shared out where it is in two pairs.
+                often = np.bincount(np.array(found).ravel(), minlength=len(sizes))
+                room = np.where(sizes < self.n_swap, sizes // 2 // np.maximum(often, 1), sizes)
+                most = [int(min(room[a], room[b])) for a, b in found]
         else:
             rate = self.rate_percent or 0.0
             wanted = [int(np.rint(m * rate / 100.0)) for m in smaller]
@@ -368,8 +374,8 @@ class GroupSwap(Mask):
             warnings.append(f"no record is swapped in {_some(none)}: these strata aren't protected")
         return out
 
-    def _carry_through(self, data: Microdata, plan: SwapPlan, draws: Draws, notes: Notes) -> Microdata:
-        now = plan.draw(draws)
+    def _carry_through(self, data: Microdata, plan: SwapPlan, draws: Draws, notes: Notes | None) -> Microdata:
+        now, moves = plan.draw(draws)
         sizes = np.diff(plan.starts)
         old = np.repeat(np.arange(len(sizes)), sizes)
         moved = np.flatnonzero(now != old)
@@ -377,13 +383,14 @@ class GroupSwap(Mask):
         source[plan.rows[moved]] = plan.rows[plan.starts[now[moved]]]
         take = pl.Series(source)
         new = {c: data.column(c).gather(take) for c in self.strata}
-        self._note(plan, old, now, moved, notes)
+        if notes is not None:
+            self._note(plan, old, now, moves, notes)
         return data.with_columns(new)
 
-    def _note(self, plan: SwapPlan, old: IntArray, now: IntArray, moved: IntArray, notes: Notes) -> None:
-        drawn = sum(2 * p.count for p in plan.pairs)
+    def _note(self, plan: SwapPlan, old: IntArray, now: IntArray, moves: int, notes: Notes) -> None:
+        moved = np.flatnonzero(now != old)
         notes.figure("records_moved", len(moved))
-        notes.figure("moves", drawn)
+        notes.figure("moves", moves)
         notes.figure("terms", list(plan.term_names))
         notes.figure("pairs_fitted", plan.fits)
         sizes = np.diff(plan.starts)
@@ -397,9 +404,12 @@ class GroupSwap(Mask):
             notes.figure("swapped_each_way", p.count, name)
         for warning in plan.warnings:
             notes.warn(warning)
-        if len(moved) < drawn:
+        wanted = sum(2 * p.count for p in plan.pairs)
+        if moves < wanted:
+            notes.warn(f"{moves:,} moves where {wanted:,} were asked for: too few records hadn't moved yet")
+        if len(moved) < moves:
             notes.warn(
-                f"{drawn - len(moved):,} of {drawn:,} moves were of records that moved twice, some of them "
+                f"{moves - len(moved):,} of {moves:,} moves were of records that moved twice, some of them "
                 "back to their own stratum; `move_again = false` prevents it"
             )
         labels = np.array(plan.labels, dtype=object)

@@ -26,9 +26,11 @@ from sfumato.guarantees import changed, same_memory
 from sfumato.microdata import FloatArray, IntArray, Microdata, as_microdata
 from sfumato.utility._design import by_formula, formula_columns, frames_of
 from sfumato.utility._strata import matched_strata
-from sfumato.utility.intervals import IntervalOverlap, overlap
+from sfumato.utility.intervals import IntervalOverlap, _logistic, estimable, overlap
 
 Interval = tuple[FloatArray, FloatArray]
+SMALL = 5000
+"""Up to so many records the compiled small fit is quicker than the one in blocks."""
 
 
 def overlap_table(
@@ -82,7 +84,11 @@ class _Analysis:
         self.before: dict[str, Interval] = {}
         if not self.whole:
             return
+        from scipy.stats import norm
+
+        self.quantile = float(norm.ppf(0.5 + measure.level_percent / 200.0))
         self.X, self.y = self._matrices(data)
+        self.values = np.unique(self.y)
         self.additive = _Additive.of(data, measure.formula, self.X)
         self.labels: list[str] = []
         heads = []
@@ -132,7 +138,32 @@ class _Analysis:
         yield from zip(self.labels, np.split(order, ends[:-1]), strict=True)
 
     def _interval(self, X: FloatArray, y: FloatArray, rows: IntArray) -> Interval:
-        return self.measure._interval(np.asfortranarray(X[rows]), y[rows])
+        part = np.asfortranarray(X[rows])
+        if self.measure.family != "logistic" or len(self.values) != 2:
+            return self.measure._interval(part, y[rows])
+        # As the measure does, with the quantile and the two values looked up once.
+        response = (y[rows] == self.values[1]).astype(np.float64)
+        estimate, error = self._logistic(part, response)
+        return estimate - self.quantile * error, estimate + self.quantile * error
+
+    def _logistic(self, X: FloatArray, y: FloatArray) -> Interval:
+        """Estimates and standard errors; NaN where there are none."""
+        from sfumato.kernels.logistic_small import small_logistic
+
+        estimate, error = np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
+        if not 0 < y.sum() < len(y):
+            return estimate, error
+        keep = estimable(X)
+        if len(y) <= SMALL and keep[0] and (X[:, 0] == 1.0).all():
+            try:
+                found, se, ok = small_logistic(np.asfortranarray(X[:, 1:][:, keep[1:]]), y)
+            except np.linalg.LinAlgError:
+                ok = False
+            if ok:
+                estimate[keep], error[keep] = found, se
+        else:
+            estimate[keep], error[keep] = _logistic(X[:, keep], y)
+        return estimate, error
 
     def j(self, masked: Microdata) -> FloatArray:
         """J_k of every stratum and coefficient, NaN where one can't be estimated."""
