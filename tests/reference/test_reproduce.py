@@ -39,9 +39,11 @@ def test_a_verdict_follows_from_the_figures() -> None:
 def test_the_tolerance_is_rounding_allowance_and_chance() -> None:
     ours = Mean((1.0, 2.0, 3.0))  # standard deviation 1
     assert ours.error == pytest.approx(1 / 3**0.5)
-    assert ours.tolerance("2.0", {}) == pytest.approx(0.05 + 3 * (1 + 1 / 3) ** 0.5)
+    assert ours.factor == 5  # Student's quantile would be 19
+    assert Mean(tuple(range(20))).factor == pytest.approx(3.45, abs=0.01)
+    assert ours.tolerance("2.0", {}) == pytest.approx(0.05 + 5 * (1 + 1 / 3) ** 0.5)
     assert ours.tolerance("2.0", {"runs": 100, "allowance": 0.5}) == pytest.approx(
-        0.55 + 3 * (1 / 100 + 1 / 3) ** 0.5
+        0.55 + 5 * (1 / 100 + 1 / 3) ** 0.5
     )
     assert half_unit("15.90") == 0.005
 
@@ -79,7 +81,7 @@ def test_an_unknown_paper_or_too_few_seeds_are_refused(capsys: pytest.CaptureFix
 
 
 # How many cells may be outside the quick tolerance: those with a stated reason that no seed mends.
-QUICK = {"moore-swapping": (280, 6), "moore-edit": (180, 6)}
+QUICK = {"moore-swapping": (280, 6), "moore-edit": (180, 6), "yancey": (700, 25)}
 
 
 @pytest.mark.statistical

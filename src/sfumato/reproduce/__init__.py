@@ -11,6 +11,7 @@ from sfumato.reproduce.framework import Context, Paper
 PAPERS: dict[str, str] = {
     "moore-swapping": "moore_swapping",
     "moore-edit": "moore_edit",
+    "yancey": "yancey",
 }
 """The name of a paper on the command line and of its page → its module."""
 

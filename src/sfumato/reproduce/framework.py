@@ -6,8 +6,10 @@ digit says how exact they are; ours are means over seeds with a standard error. 
     half a unit of the last printed digit + an allowance + k·s·√(1/runs + 1/seeds),
 
 s the standard deviation over seeds, ``runs`` the number of runs behind the published figure (1 where the
-paper doesn't say), and k = 3 (5 in a quick run, whose few seeds tell s badly). The allowance covers what
-neither explains, such as a synthetic file that stands in for the paper's; each table states its own.
+paper doesn't say), and k Student's quantile that a figure of the same law exceeds 27 times in 10,000 (3 for
+many seeds, 3.5 for 20, 4.1 for 10; never more than 5, so that a few seeds don't excuse everything). The
+allowance covers what neither explains, such as a synthetic file that stands in for the paper's; each table
+states its own.
 """
 
 from __future__ import annotations
@@ -149,7 +151,6 @@ class Mean:
     """A mean over seeds."""
 
     values: tuple[float, ...]
-    factor: float = 3.0
 
     @property
     def seeds(self) -> int:
@@ -166,6 +167,12 @@ class Mean:
     @property
     def error(self) -> float:
         return self.spread / math.sqrt(len(self.values))
+
+    @property
+    def factor(self) -> float:
+        from scipy.stats import t
+
+        return float(min(5.0, t.ppf(1 - 0.00135, max(1, len(self.values) - 1))))
 
     def tolerance(self, published: str, more: dict[str, Any]) -> float:
         chance = self.factor * self.spread * math.sqrt(1 / more.get("runs", 1) + 1 / len(self.values))
@@ -208,12 +215,12 @@ class Context:
     def factor(self) -> float:
         return 5.0 if self.quick else 3.0
 
-    def count(self, share: float = 1.0, least: int = 2) -> int:
+    def count(self, share: float = 1.0, least: int = 3) -> int:
         """How many seeds a table takes: a share of the usual number, but ``least`` at least."""
         return max(least, round(self.seeds * share))
 
     def mean(self, values: Sequence[float]) -> Mean:
-        return Mean(tuple(float(v) for v in values), self.factor)
+        return Mean(tuple(float(v) for v in values))
 
     def means(self, rows: Sequence[dict[str, float]]) -> dict[str, Mean]:
         """The mean of each named figure over runs."""

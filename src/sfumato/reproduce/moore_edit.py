@@ -435,7 +435,7 @@ def appendix(context: Context) -> list[Table]:
         "Theorem A.3's share brings the bias to 2/3 of what it was, to within a tenth and chance",
         abs(ratio[3] / (2 / 3) - 1) < slack,
         f"{ratio[3]:.3f}",
-        reason="the theorem counts records, and the bias isn't quite proportional to the root of their number",
+        reason="the theorem counts records; the bias isn't quite as the root of their number",
     )
     return [theorems, eight]
 

@@ -83,8 +83,10 @@ def index(papers: Sequence[Paper]) -> str:
         "",
         "The tolerance of a cell is half a unit of the last printed digit, plus the table's stated "
         "allowance, plus k·s·√(1/runs + 1/seeds): s is the standard deviation of the figure over our seeds, "
-        "*runs* how many runs the published figure averages (one where the paper doesn't say), and k is 3 "
-        "(5 in a quick run). A published figure of one random run can't be known better than that.",
+        "*runs* how many runs the published figure averages (one where the paper doesn't say), and k "
+        "Student's quantile that chance exceeds 27 times in 10,000 (3.5 for 20 seeds, 4.1 for 10, at most "
+        "5). A published figure of one random run can't be known better than that. With about a thousand "
+        "cells a few are outside by chance.",
         "",
     ]
     lines += _failures(papers) + _misprints(papers)
@@ -191,7 +193,7 @@ def _claims(claims: Sequence[Claim]) -> str:
 def _how(paper: Paper) -> str:
     if not paper.quick:
         return "Verdicts and tolerances are explained on the [index](index.md)."
-    return "A **quick** run: few seeds and wide tolerances (k = 5). See the [index](index.md)."
+    return "A **quick** run: few seeds, so wide tolerances (k = 5). See the [index](index.md)."
 
 
 def _made(paper: Paper) -> str:
