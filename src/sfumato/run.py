@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cautions import cautions
 from sfumato.draws import Seed, as_seed
 from sfumato.engines import Engine, LocalEngine
 from sfumato.errors import (
@@ -139,6 +140,7 @@ def carry_out(
         records.append(StepRecord(label, mask, time.perf_counter() - begun, touched, notes, checks))
         said += [f"step {label}: {w}" for w in notes.warnings]
         current = after
+    said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop)
     results = []
     if measure:
         for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):
