@@ -44,7 +44,7 @@ VERDICTS: Final = {
     NOT: "ours is outside the tolerance; the reason is given",
     STAND_IN: "the paper's data are confidential, and a synthetic deck stands in; the digits aren't judged, "
     "the pattern is",
-    SHOWN: "nothing to reproduce (times on another machine)",
+    SHOWN: "shown and not judged: a time on another machine, or an average that has no stable mean",
     ABSENT: "the file isn't there; how to get it is said",
 }
 
@@ -170,9 +170,9 @@ class Mean:
 
     @property
     def factor(self) -> float:
-        from scipy.stats import t
+        from scipy.special import stdtrit
 
-        return float(min(5.0, t.ppf(1 - 0.00135, max(1, len(self.values) - 1))))
+        return float(min(5.0, stdtrit(max(1, len(self.values) - 1), 1 - 0.00135)))
 
     def tolerance(self, published: str, more: dict[str, Any]) -> float:
         chance = self.factor * self.spread * math.sqrt(1 / more.get("runs", 1) + 1 / len(self.values))

@@ -73,17 +73,17 @@ def results(context: Context) -> dict[str, dict[str, Mean]]:
         for name in TABLE_1:
             rows = [_run(data, name, seed) for seed in range(context.count(0.5))]
             out[name] = context.means(rows)
-            strong = [
-                strong_attack(name)
-                .measure(data, mask_of(name, data.columns).mask(data, seed=s), seed=s)
-                .value
-                for s in range(1 if context.quick else 2)
-            ]
-            out[name]["strong"] = context.mean(strong)
+            if not context.quick or name in ("rnkswp15", "add10", "mixadd20"):
+                out[name]["strong"] = context.mean(_strong(data, name, 1 if context.quick else 2))
         return out
 
     found: dict[str, dict[str, Mean]] = context.once("casc", make)
     return found
+
+
+def _strong(data: Microdata, name: str, seeds: int) -> list[float]:
+    mask, attack = mask_of(name, data.columns), strong_attack(name)
+    return [float(attack.measure(data, mask.mask(data, seed=s), seed=s).value) for s in range(seeds)]
 
 
 def _run(data: Microdata, name: str, seed: int) -> dict[str, float]:
@@ -150,6 +150,7 @@ def _scaling(table: Table, found: dict[str, dict[str, float]]) -> None:
         "information loss grows with the noise (IL1, IL1s, IL3, IL4 of mixadd)",
         all(a[c] < b[c] for c in ("IL1", "IL1s", "IL3", "IL4") for a, b in pairwise(mixed)),
         "IL4 " + ", ".join(f"{m['IL4']:.4f}" for m in mixed),
+        reason="IL3 is a noise statistic, and few seeds can put it out of order",
     )
     gap = max(abs(a[c] - b[c]) for a, b in zip(mixed, scaled, strict=True) for c in ("IL2", "IL5"))
     table.claim(
@@ -183,10 +184,11 @@ def table_2(context: Context) -> Table:
     for printed, row in TABLE_2.items():
         name = "add01" if printed == "add05" else printed
         for column, text in row.items():
-            strong = f"{found[name]['strong'].value:.3f}" if column == "l" else ""
+            strong = f"{found[name]['strong'].value:.3f}" if column == "l" and "strong" in found[name] else ""
             table.add(printed, column, text, found[name][column], allowance=0.01, improved=strong,
                       reason="our weights are equal, the paper's EM's")  # fmt: skip
-    value = {k: (v["d"].value, v["l"].value, v["strong"].value) for k, v in found.items()}
+    value = {k: (v["d"].value, v["l"].value) for k, v in found.items()}
+    aware = {k: v["strong"].value for k, v in found.items() if "strong" in v}
     large = ("rnkswp10", "rnkswp15", "add10", "mixadd05", "mixadd10", "mixadd20")
     table.claim(
         "when perturbations get large, the l metric finds more than the d metric",
@@ -202,8 +204,8 @@ def table_2(context: Context) -> Table:
     table.claim(
         "the paper's intruder is weak: one who knows the method finds at least as many in every row, and two "
         "thirds or more in every one",
-        all(v[2] >= max(v[:2]) - 0.01 and v[2] > 2 / 3 for v in value.values()),
-        f"lowest rate of the method-aware attack {min(v[2] for v in value.values()):.3f}",
+        all(rate >= max(value[k]) - 0.01 and rate > 2 / 3 for k, rate in aware.items()),
+        f"lowest rate of the method-aware attack {min(aware.values()):.3f}, of {len(aware)} rows",
         ours=True,
     )
     return table
