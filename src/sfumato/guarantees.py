@@ -235,13 +235,17 @@ def moment_error(
     """The largest relative error of a mean, or of a covariance that should be ``factor`` times as large."""
     if len(x) < 2:
         return 0.0
-    middle, middle_after, scale = x.mean(axis=0), z.mean(axis=0), x.std(axis=0)
+    middle, middle_after = x.mean(axis=0), z.mean(axis=0)
+    centred = x - middle
+    products = centred.T @ centred if order == 2 else np.diag(np.square(centred).sum(axis=0))
+    scale = np.sqrt(np.diag(products) / len(x))
     scale[scale == 0] = np.maximum(np.abs(middle), 1.0)[scale == 0]
     error = np.abs((middle - middle_after) / scale).max()
     if order == 2:
-        xs, zs = (x - middle) / scale, (z - middle_after) / scale
+        centred = z - middle_after
+        change = (factor * products - centred.T @ centred) / np.outer(scale, scale)
         # np.maximum and not max: an undefined error must not pass for none.
-        error = np.maximum(error, np.abs(factor * (xs.T @ xs) - zs.T @ zs).max() / len(x))
+        error = np.maximum(error, np.abs(change).max() / len(x))
     return float(error)
 
 

@@ -163,6 +163,11 @@ class Microdata:
 
     def missing(self, column: str) -> BoolArray:
         """Which values are missing: null, NaN, or one of the column's missing codes."""
+        if not self.is_lazy and not self.schema[column].missing:
+            series = self.column(column)
+            if not series.null_count():  # the usual case, and asked for again and again
+                floats = series.dtype.is_float()
+                return np.isnan(series.to_numpy()) if floats else np.zeros(len(series), dtype=np.bool_)
         return self._flag(self.missing_expr(column))
 
     def missing_expr(self, column: str) -> pl.Expr:

@@ -41,8 +41,10 @@ class InflatedMoments(Guarantee):
 
     def failure(self, before: Microdata, after: Microdata) -> str | None:
         whole = np.logical_and.reduce([before.eligible(c) for c in self.columns])
-        x, z = before.matrix(self.columns)[whole], after.matrix(self.columns)[whole]
-        groups = rows_by_group(self._groups(before)[whole])
+        x, z, group = before.matrix(self.columns), after.matrix(self.columns), self._groups(before)
+        if not whole.all():
+            x, z, group = x[whole], z[whole], group[whole]
+        groups = rows_by_group(group)
         return lost_values(x, z) or over(
             [moment_error(x[rows], z[rows], factor=self.factor) for rows in groups], self.tolerance
         )
