@@ -25,7 +25,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict   # --quiet would hide warnings from --strict
 	@echo "the site is in site/index.html"
 
 bench: $(READY)

@@ -1,18 +1,58 @@
-"""Reference pages made from the code itself: one for each mask and measure, and one of the plan's keys."""
+"""Pages that are made, not written: the home page from the README, a page for each mask and measure.
+
+The parts of the navigation that grow by themselves (benchmarks, rerun papers, reference) are filled
+from what is there, so that no page can be forgotten.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import typing
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 
+def on_config(config: Any) -> Any:
+    """Fill the entries of the navigation that name a folder."""
+    from sfumato import registry
+
+    docs = Path(config["docs_dir"])
+    made = {
+        "reference/masks/": ["index.md", *(f"{name}.md" for name in registry.masks())],
+        "reference/measures/": ["index.md", *(f"{name}.md" for name in registry.measures())],
+    }
+
+    def filled(entry: Any) -> Any:
+        if isinstance(entry, list):
+            return [filled(e) for e in entry]
+        if isinstance(entry, dict):
+            return {title: filled(e) for title, e in entry.items()}
+        if not entry.endswith("/"):
+            return entry
+        there = made.get(entry) or sorted(
+            (p.name for p in (docs / entry).glob("*.md")), key=lambda name: (name != "index.md", name)
+        )
+        return [f"{entry}{name}" for name in there]
+
+    config["nav"] = filled(config["nav"])
+    return config
+
+
+def home(readme: str) -> str:
+    """The README as the site's first page: links into docs/ lose that folder, links beside it go."""
+    text = re.sub(r"\]\(docs/", "](", readme)
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[A-Z]+(\.md)?\)", r"\1", text)
+
+
 def on_files(files: Files, config: Any) -> Files:
     from sfumato import registry
 
+    readme = Path(config["config_file_path"]).with_name("README.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "index.md", content=home(readme)))
     for kind, word, there in (
         ("masks", "mask", registry.masks()),
         ("measures", "measure", registry.measures()),
