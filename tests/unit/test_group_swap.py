@@ -305,3 +305,23 @@ def test_strata_of_sensitive_columns_arent_named() -> None:
     with pytest.raises(MaskError) as problem:
         sf.GroupSwap(strata=["AREA"], n_swap=200, covariates=["X"]).mask(data, seed=1)
     assert "a1" not in str(problem.value)
+
+
+def test_strata_of_very_unequal_size_are_told() -> None:
+    data = people(400, 2)
+    frame = data.frame.filter((pl.col("AREA") == "a0") | (pl.int_range(pl.len()) % 25 == 0))
+    mask = sf.GroupSwap(strata=["AREA"], n_swap=2, covariates=["X"])
+    assert any("unequal size" in w for w in noted(mask, Microdata(frame))[1].warnings)
+    assert not any(
+        "unequal size" in w for w in noted(replace(mask, centre="half"), Microdata(frame))[1].warnings
+    )
+
+
+def test_the_example_plan_swaps_and_adds_noise() -> None:
+    plan = sf.Plan.load(ROOT / "examples" / "group_swap_noise.toml")
+    attack = sf.DistanceLinkage(known=["WAGE", "RETURN_TYPE", "SEX"])
+    run = replace(plan, measures=(attack,), limits=()).run(sf.decks.incomes(600), seed=1)
+    assert run.ok
+    assert run.steps[0].notes.figures["records_moved"] > 20
+    assert run.steps[1].touched["WAGE"] > 300
+    assert 0 < run.results[0].value < 0.3  # one amount and the stratum

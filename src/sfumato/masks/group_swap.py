@@ -369,6 +369,12 @@ class GroupSwap(Mask):
         apart = [n for n, f in zip(names, fits, strict=True) if f.separated]
         if apart:
             warnings.append(f"the covariates tell these strata apart (almost) completely: {_some(apart)}")
+        uneven = [n for n, f in zip(names, fits, strict=True) if min(f.share, 1 - f.share) < 0.1]
+        if uneven and self.centre == "share":
+            warnings.append(
+                f"strata of very unequal size are paired, since U_p can't exceed c(1 − c): {_some(uneven)}; "
+                'centre = "half" counts the difference in size as distance'
+            )
         none = [n for n, c in zip(names, counts, strict=True) if c == 0]
         if none:
             warnings.append(f"no record is swapped in {_some(none)}: these strata aren't protected")
