@@ -571,3 +571,16 @@ def test_an_unmasked_part_of_a_total_is_given_away() -> None:
     unique = int((data.frame["RENT"].value_counts()["count"] == 1).sum())
     assert notes.figures["unique_on_unmasked_parts"]["TOTAL"] == unique
     assert any("give their exact values away" in p.message for p in mask.check(data.schema, data._types))
+
+
+@pytest.mark.parametrize(("kind", "told"), [(pl.UInt8, True), (pl.Int16, False)])
+def test_values_cut_off_at_the_ends_of_a_type_are_told(kind: pl.DataType, told: bool) -> None:
+    values = np.random.default_rng(2).integers(0, 256, 2000)
+    data = sf.Microdata(pl.DataFrame({"U": pl.Series(values).cast(kind)}))
+    draws = Seed.from_int(1).draws("s")
+    masked, notes, _ = sf.AdditiveNoise(columns=["U"], variance_ratio=0.3).carry_out(data, draws)
+    after = masked.frame["U"].to_numpy()
+    cut = int((np.isin(after, [0, 255]) & (after != values)).sum())
+    assert cut > 100 or not told
+    assert notes.figures.get("values_cut_off", {}).get("U") == (cut if told else None)
+    assert any("UInt8 holds" in w for w in notes.warnings) is told

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.guarantees import Guarantee, lost_values, moment_error, over, rows_by_group
+from sfumato.masks._noise_fit import type_range
 from sfumato.masks._sums import Rule, unique_rows
 from sfumato.masks.base import Notes
 from sfumato.microdata import FloatArray, IntArray, Microdata
@@ -188,6 +189,13 @@ def note_result(
         assert isinstance(middle, (int, float))
         notes.figure("variance_change", after / variance - 1.0, column)
         notes.figure("mean_change_in_deviations", (middle - mean) / variance**0.5, column)
+        cut = _cut_off(one, two)
+        if cut and column not in low and column not in high:
+            notes.figure("values_cut_off", cut, column)
+            notes.warn(
+                f"{cut:,} values of {column} were put on an end of what {one.dtype} holds, which changes its "
+                f"moments (variance {100 * (after / variance - 1.0):+.3g}%); cast it to a wider type"
+            )
         if column in low or column in high:
             at = np.zeros(len(two), dtype=np.bool_)
             values = two.cast(pl.Float64).to_numpy()
@@ -200,3 +208,11 @@ def note_result(
                 f"{column} is kept within its bounds: {int(at.sum()):,} values were put on a bound, and its "
                 f"mean moved by {(middle - mean) / variance**0.5:+.3g} standard deviations"
             )
+
+
+def _cut_off(before: pl.Series, after: pl.Series) -> int:
+    """How many values moved to an end of what the column's type holds."""
+    ends = [e for e in type_range(after.dtype) if np.isfinite(e)]
+    if not ends:
+        return 0
+    return int((after.cast(pl.Float64).is_in(ends) & (after != before)).sum())
