@@ -125,3 +125,18 @@ def test_bad_parameters_are_refused() -> None:
     frame = pl.DataFrame({"A": [1.0, 2.0], "G": [1, 2]})
     with pytest.raises(MeasureError, match="no stratum"):
         sf.InformationLoss(columns=["A"], within=["G"]).measure(frame, frame)
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sfumato.utility import _paired
+
+    monkeypatch.setattr(_paired, "BLOCK_RECORDS", 64)
+    values = [math.exp(math.sin(k * k)) for k in range(6000)]
+    original = pl.DataFrame({"A": values})
+    masked = pl.DataFrame({"A": [v * (1 + 0.1 * math.sin(k)) for k, v in enumerate(values)]})
+    found = []
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("SFUMATO_THREADS", threads)
+        loss = sf.InformationLoss(columns=["A"]).measure(original, masked)
+        found.append((loss.il1, loss.il1s, loss.il2, loss.il4))
+    assert found[0] == found[1] == found[2]

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import MeasureError
-from sfumato.masks.base import in_threads, threads
+from sfumato.masks.base import in_threads
 from sfumato.microdata import FloatArray, IntArray, Microdata
 
 BLOCK_RECORDS = 1 << 15
+RUNS = 32
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ def paired_moments(
     n = len(original) if rows is None else len(rows)
     shift = np.array([_shift(x[:4096]) for x, _ in pairs])
     blocks = range(0, n, BLOCK_RECORDS)
-    # Blocks go to threads in a few long runs, each adding in order: the sum doesn't depend on timing.
-    runs = np.array_split(np.arange(len(blocks)), max(1, min(len(blocks), 4 * threads())))
+    # Blocks go to threads in a fixed number of runs, each adding in order: the sum depends neither on
+    # timing nor on how many threads there are.
+    runs = np.array_split(np.arange(len(blocks)), max(1, min(len(blocks), RUNS)))
 
     def add(run: IntArray) -> _Sums:
         return _block_sums(pairs, shift, [blocks[int(b)] for b in run])

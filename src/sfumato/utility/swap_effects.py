@@ -76,11 +76,10 @@ class SwapEffects(UtilityMeasure):
         by_area = None
         if areas:
             found = Dissimilarity(table=table, areas=areas).measure(original, masked)
-            # Sums of a parallel group-by differ in the last digit from run to run.
-            by_area = found.by_area.with_columns(pl.col("d").round(12))
+            by_area = found.by_area
             for row in found.by_level.to_dicts():
-                rows.append(_row("D, mean over areas", row["level"], after=round(row["mean"] or 0.0, 12)))
-                rows.append(_row("D, largest", row["level"], after=round(row["maximum"] or 0.0, 12)))
+                rows.append(_row("D, mean over areas", row["level"], after=row["mean"] or 0.0))
+                rows.append(_row("D, largest", row["level"], after=row["maximum"] or 0.0))
         levels = self.levels or tuple(default_levels(keys, areas))
         worst, notes = 0.0, list[str]()
         for column in of:
