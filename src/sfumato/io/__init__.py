@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from sfumato.errors import InputError
 from sfumato.io import files
 from sfumato.io.formats import FORMATS, Format, format_of
@@ -65,10 +67,23 @@ def read(
     file = files.existing(path)
     found = format_of(file, format)
     frame, own = found.read(file, schema, lazy, found.checked(options))
+    if isinstance(frame, pl.DataFrame):
+        frame = contiguous(frame)
     data = Microdata(frame, merged(own, schema))
     if not len(data):
         raise InputError(f"{file} has columns but no records", hint="was it written completely?")
     return data
+
+
+def contiguous(frame: pl.DataFrame) -> pl.DataFrame:
+    """Each column in one piece: random access to pieces costs eight times as much.
+
+    Column by column, each leaving its old pieces behind, so that there is never a second copy of the
+    whole frame. The frame given is used up.
+    """
+    if all(series.n_chunks() == 1 for series in frame):
+        return frame
+    return pl.DataFrame([frame.drop_in_place(name).rechunk() for name in frame.columns])
 
 
 def merged(own: Schema, given: Schema | None) -> Schema:

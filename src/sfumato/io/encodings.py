@@ -80,7 +80,7 @@ def from_legacy(file: Path, source: Path | bytes) -> bytes:
         text, name = raw.decode("latin-1"), "Latin-1"
     warnings.warn(
         f"{file} isn't UTF-8 (first in line {line:,}); it was read as {name}. "
-        f"Pass encoding=… if that is wrong",
+        'If that is wrong, say encoding = "…" under [read] in the plan, or pass encoding=…',
         SfumatoWarning,
         stacklevel=2,
     )
