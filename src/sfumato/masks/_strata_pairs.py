@@ -23,7 +23,7 @@ Pair = tuple[int, int]
 NEIGHBOURS = 10
 """Each stratum's candidates for the matching, by the closed form."""
 CLIP = 3.0
-"""Standard deviations at which terms are cut for the closed form, which far values mislead."""
+"""Standard deviations at which terms are cut to rank neighbours: far values mislead the closed form."""
 SLACK = 0.1
 """A lazily chosen pair must beat every unfitted pair's closed form by this share."""
 
@@ -89,11 +89,15 @@ class Distances:
 
 
 def linear_distances(
-    strata: list[FloatArray], members: IntArray, centre: Literal["share", "half"]
+    strata: list[FloatArray], members: IntArray, centre: Literal["share", "half"], clip: float = np.inf
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """The closed form for every pair of ``members``: first, second, distance."""
+    """The closed form for every pair of ``members``: first, second, distance.
+
+    Of the terms as they are it hardly ever passes U (never by more than 3% on the files we tried), as
+    lazy pairing needs. Of clipped terms it ranks pairs of skewed strata better.
+    """
     n = np.array([strata[s].shape[1] for s in members], dtype=np.float64)
-    moments = in_threads(lambda s: _moments(strata[s]), members)
+    moments = in_threads(lambda s: _moments(strata[s], clip), members)
     means, scatter = np.array([m for m, _ in moments]), np.array([v for _, v in moments])
     at, to = np.triu_indices(len(members), 1)
     out = np.empty(len(at))
@@ -116,8 +120,8 @@ def linear_distances(
     return members[at], members[to], out
 
 
-def _moments(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    cut = np.clip(x, -CLIP, CLIP)
+def _moments(x: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
+    cut = np.clip(x, -clip, clip)
     mean = cut.mean(axis=1)
     cut -= mean[:, None]
     return mean, np.asarray(cut @ cut.T)
@@ -139,8 +143,9 @@ def pair_strata(
         return []
     at, to, linear = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     if fast:
-        at, to, linear = linear_distances(distances.strata, members, distances.centre)
-        pairs = lazy_greedy(distances, at, to, linear, len(members))
+        at, to, low = linear_distances(distances.strata, members, distances.centre)
+        linear = linear_distances(distances.strata, members, distances.centre, CLIP)[2]
+        pairs = lazy_greedy(distances, at, to, low, len(members))
         if method == "matching":
             near = _nearest_pairs(at, to, linear, members)
             distances.fit([*near, *pairs])
@@ -224,7 +229,7 @@ def matching(distances: Distances, members: IntArray, candidates: Iterable[Pair]
     cover = csr_array((np.ones(len(flat)), (flat, edges)), shape=(len(members) + odd, len(ends)))
     found = milp(
         np.array(costs),
-        integrality=np.ones(len(ends)),
+        integrality=np.ones(len(ends), dtype=np.int64),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(cover, 1, 1),
         options={"node_limit": 20_000, "mip_rel_gap": 0.0},
