@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.cli import main
-from sfumato.reproduce import PAPERS, module_of, pages, rerun
+from sfumato.reproduce import PAPERS, module_of, moore_swapping, pages, rerun, yancey_incomes
 from sfumato.reproduce.framework import (
     ABSENT,
     MISPRINT,
@@ -81,7 +81,13 @@ def test_an_unknown_paper_or_too_few_seeds_are_refused(capsys: pytest.CaptureFix
 
 
 # How many cells may be outside the quick tolerance: those with a stated reason that no seed mends.
-QUICK = {"moore-swapping": (280, 6), "moore-edit": (180, 6), "yancey": (700, 25), "oganian": (150, 30)}
+QUICK = {
+    "moore-swapping": (280, 6),
+    "moore-edit": (180, 6),
+    "yancey": (700, 25),
+    "oganian": (150, 30),
+    "kim-winkler": (80, 0),
+}
 
 
 @pytest.mark.statistical
@@ -95,11 +101,51 @@ def test_quick_reproduction(key: str, reference_data: Path, tmp_path: Path) -> N
     failures = [(t.title, c) for t, c in paper.cells() if c.verdict == NOT]
     assert len(failures) <= most_failures, failures
     assert all(c.reason for _, c in failures), "a cell that isn't reproduced must say why"
-    assert sum(c.verdict == REPRODUCED for c in cells) > 0
+    judged = [c.verdict for c in cells if c.verdict in (REPRODUCED, MISPRINT, NOT)]
+    assert not judged or judged.count(REPRODUCED) > 0.75 * len(judged)
     failed = [c for _, c in paper.claims() if c.holds is False]
     assert all(c.reason for c in failed), [c.sentence for c in failed if not c.reason]
     pages.write([paper], tmp_path)
     assert (tmp_path / f"{key}.md").read_text().startswith(f"# {paper.title}")
+
+
+def test_without_its_data_a_paper_says_how_to_get_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, out = tmp_path / "empty", tmp_path / "out"
+    empty.mkdir()
+    assert main(["reproduce", "oganian", "--quick", "--data", str(empty), "--out", str(out)]) == 0
+    text = (out / "oganian.md").read_text()
+    assert "data not at hand" in text
+    assert "PracTools" in text
+    assert all(c.verdict == ABSENT for p in load(out / "figures.json") for _, c in p.cells())
+    assert "wrote" in capsys.readouterr().out
+
+
+def test_a_second_paper_joins_the_index(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    save([Paper("yancey", "Yancey", "", "", [], 3, True)], tmp_path / "figures.json")
+    assert main(["reproduce", "oganian", "--quick", "--data", str(empty), "--out", str(tmp_path)]) == 0
+    index = (tmp_path / "index.md").read_text()
+    assert "yancey.md" in index
+    assert "oganian.md" in index
+
+
+def test_the_misprints_of_table_7_follow_from_its_own_parts() -> None:
+    """FORMULAS section 8: the rank-swap rows aren't divided by 2 (98.35 should be 49.2)."""
+    cells = yancey_incomes._table_7().cells
+    swaps = [c for c in cells if c.row.startswith("rnkswp")]
+    assert [c.verdict for c in swaps] == [MISPRINT] * 18
+    assert swaps[0].corrected == "49.16"
+    assert sum(c.verdict == REPRODUCED for c in cells) > 40
+
+
+def test_theorem_windows_show_the_misprints_of_table_4() -> None:
+    """FORMULAS section 1: HOME VALUE's intervals should be 4.29, 6.07, 8.58."""
+    found = [moore_swapping.theorem("HOME_VAL", s)[0] for s in list(moore_swapping.SETTINGS)[:3]]
+    assert found == pytest.approx([4.29, 6.07, 8.58], abs=0.005)
+    assert moore_swapping.theorem("INCOME", "K0 = 0.10")[0] == pytest.approx(1.86, abs=0.005)
 
 
 def test_every_paper_has_its_module() -> None:

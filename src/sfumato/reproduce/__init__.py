@@ -12,6 +12,7 @@ PAPERS: dict[str, str] = {
     "moore-swapping": "moore_swapping",
     "moore-edit": "moore_edit",
     "yancey": "yancey",
+    "kim-winkler": "kim_winkler",
     "oganian": "oganian",
 }
 """The name of a paper on the command line and of its page → its module."""

@@ -141,8 +141,8 @@ def _overlaps(context: Context, title: str, name: str, printed: dict[Any, tuple[
         title,
         f"Published figures are over 100 realisations. Allowance: {allowance} for an average (Wald against "
         "profile intervals), 0.1 for the lower and 0.02 for the upper end of the central 90 percent; "
-        "counts of intervals that don't overlap are scaled to 100 realisations. The further column is the average with "
-        "the balanced draw, as many records swapped in all.",
+        "counts of intervals that don't overlap are scaled to 100 realisations. The further column is the "
+        "average with the balanced draw, as many records swapped in all.",
         improved="balanced draw",
     )
     if context.file(name) is None:
@@ -265,7 +265,8 @@ def _ratios(context: Context, title: str, name: str, printed: dict[Any, tuple[Ro
             table.add(label, "average", average, values.mean(), allowance=0.02, reason=why,
                       standing="" if kind == "mean" else SHOWN)  # fmt: skip
             for column, text, ours, i in (("range, low", low, ends[0], 0), ("range, high", high, ends[1], 1)):
-                table.add(label, column, text, ours, reason=why, allowance=0.05 + 0.15 * abs(number(text) - 1),
+                wide = 0.05 + 0.15 * abs(number(text) - 1)
+                table.add(label, column, text, ours, reason=why, allowance=wide,
                           improved="" if best is None else f"{best[i]:.3f}")  # fmt: skip
             if signs:
                 text, _, of = signs.partition("/")
@@ -322,8 +323,8 @@ def risk(context: Context) -> Table:
         "Section 4. Re-identification rates, percent",
         "Group swapping, then normal noise with c = 0.15 of each stratum's covariance. The paper doesn't say "
         "what its intruder knows; its rates are those of one who knows one number, the stratum and the "
-        "binary variable (mean over the four numbers): allowance 2 points. The further column is one who knows all "
-        "four numbers and whitens by their covariance. Don't quote the small figures as the method's risk.",
+        "binary variable (mean over the four numbers): allowance 1 point. The further column is one who "
+        "knows all four numbers and whitens by their covariance. Don't quote the small figures as the risk.",
         improved="knows all, Mahalanobis",
     )
     weak: dict[Any, float] = {}
@@ -353,7 +354,7 @@ def risk(context: Context) -> Table:
             "rate",
             text,
             context.mean(rows),
-            allowance=2.0,
+            allowance=1.0,
             improved=f"{np.mean(better):.1f}",
             reason="the paper doesn't say what its intruder knows",
         )
