@@ -584,3 +584,12 @@ def test_values_cut_off_at_the_ends_of_a_type_are_told(kind: pl.DataType, told: 
     assert cut > 100 or not told
     assert notes.figures.get("values_cut_off", {}).get("U") == (cut if told else None)
     assert any("UInt8 holds" in w for w in notes.warnings) is told
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pl.UInt64, 2**64 - 1), (pl.Int64, 2**63 - 1), (pl.Int64, -(2**63))]
+)
+def test_numbers_that_a_float_cannot_hold_are_refused(kind: pl.DataType, value: int) -> None:
+    data = sf.Microdata(pl.DataFrame({"X": pl.Series([*range(50), value], dtype=kind)}))
+    with pytest.raises(MaskError, match="beyond 2"):
+        sf.AdditiveNoise(columns=["X"], variance_ratio=0.1).mask(data, seed=1)
