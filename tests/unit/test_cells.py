@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -231,3 +232,20 @@ def test_an_empty_file_and_an_all_missing_key():
     gone = sf.Microdata(pl.DataFrame({"a": [None, None], "b": [1, 2]}, schema={"a": pl.String, "b": pl.Int8}))
     assert gone.cells(["a", "b"]).frequencies(["a"]).tolist() == [2, 2]
     assert gone.cells(["a", "b"]).assess(2, [["a"], ["b"]]).unsafe_records.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pl.Series([Decimal("1.5"), Decimal("1.5"), None, Decimal("2.5")]),
+        pl.Series([2**64 - 1, 2**64 - 1, None, 2**64 - 3], dtype=pl.UInt64),
+        pl.Series([2**64 - 1, 2**64 - 1, None, 0], dtype=pl.UInt64),
+    ],
+)
+def test_keys_of_unusual_numbers(values: pl.Series) -> None:
+    data = sf.Microdata(pl.DataFrame({"K": values}))
+    table = CellTable.of(data, ["K"], missing="category")
+    assert table.at_records(table.counts).tolist() == [2, 2, 1, 1]
+    assert table.to_frame()["K"].to_list() == [*sorted({values[0], values[3]}), None]
+    safe = sf.LocalSuppress(keys=["K"], tolerance=2).mask(data).frame["K"]
+    assert safe.to_list() == [values[0], values[0], None, values[3]]

@@ -16,6 +16,7 @@ MAX_LEVELS: Final = 5_000_000
 """A column with more distinct values identifies people by itself; it isn't a key to be counted."""
 
 _DENSE: Final = 1 << 22
+_LARGEST: Final = (1 << 63) - 1
 CodeArray = npt.NDArray[Any]
 
 
@@ -53,7 +54,7 @@ def _code_integers(
     else:
         low, high = int(kept.min()), int(kept.max())  # type: ignore[arg-type]
     span = high - low + 1
-    if span > max(_DENSE, 2 * len(series)):
+    if span > max(_DENSE, 2 * len(series)) or high > _LARGEST:
         return _code_others(series, gone)
     fill = series.fill_null(kept[0]) if series.null_count() else series
     offset = fill.cast(pl.Int64).to_numpy() - low
@@ -82,7 +83,7 @@ def _code_others(
     if series.dtype == pl.String:
         codes = series.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int32)
         out = codes.fill_null(len(levels)).to_numpy(writable=True)
-    elif series.dtype.is_numeric() or series.dtype.is_temporal():
+    elif (series.dtype.is_numeric() and not series.dtype.is_decimal()) or series.dtype.is_temporal():
         values = series.to_physical().fill_null(levels.to_physical()[0]).to_numpy()
         out = np.searchsorted(levels.to_physical().to_numpy(), values).astype(np.int32)
     else:
