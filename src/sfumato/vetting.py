@@ -37,9 +37,8 @@ def vet(data: Microdata) -> list[Problem]:
                 hint = "replace the infinities by nulls or by a missing code"
                 severity = "error" if column in named else "warning"
                 out.append(Problem(0, message, hint, severity))
-    for column, variable in schema.variables.items():
-        if variable.kind == "continuous" and data.dtype(column) == pl.String:
-            out.append(_text_in_numbers(data, column))
+    mixed = [c for c in _numbers_said(data) if data.dtype(c) == pl.String]
+    out += [_text_in_numbers(data, column) for column in mixed]
     if schema.id is not None:
         doubled = len(data) - data.column(schema.id).n_unique()
         if doubled and schema.household is None:
@@ -49,6 +48,8 @@ def vet(data: Microdata) -> list[Problem]:
         out += _vet_weight(data, schema.weight)
     out += _vet_nesting(data)
     for total, components in schema.sums.items():
+        if {total, *components} & set(mixed):
+            continue
         try:
             off = int(broken_sums(data, total, components).sum())
         except SchemaError as problem:
@@ -61,13 +62,27 @@ def vet(data: Microdata) -> list[Problem]:
     return out
 
 
+def _numbers_said(data: Microdata) -> list[str]:
+    """The columns that the schema takes for numbers: by their kind, a unit, numeric codes or a sum."""
+    schema = data.schema
+    tied = {c for total, parts in schema.sums.items() for c in (total, *parts)}
+    out = []
+    for column in data.columns:
+        variable = schema[column]
+        coded = any(getattr(variable, name) is not None for name in ("unit", "top", "bottom"))
+        if variable.kind == "continuous" or coded or column in tied:
+            out.append(column)
+    return out
+
+
 def _text_in_numbers(data: Microdata, column: str) -> Problem:
     text = data.column(column)
-    numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
+    # A file with decimal commas keeps them where one word made the whole column text.
+    numbers = text.str.strip_chars().str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
     bad = (numbers.is_null() & text.is_not_null() & ~pl.Series(data.missing(column))).arg_true()
     rows = ", ".join(f"{int(r) + 1:,}" for r in bad[:5])
     more = f" and {len(bad) - 5:,} more" if len(bad) > 5 else ""
-    message = f"{column} should be continuous, but has text in {len(bad):,} records (records {rows}{more})"
+    message = f"{column} should hold numbers, but has text in {len(bad):,} records (records {rows}{more})"
     return Problem(0, message, "mend these records, or say which codes mean missing")
 
 

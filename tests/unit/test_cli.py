@@ -210,3 +210,36 @@ def test_without_limits_none_is_said_to_hold(folder: Path, capsys) -> None:
     (folder / "people.toml").write_text(PLAN.partition("[limits]")[0])
     assert main(["run", "people.toml"]) == 0
     assert "the plan sets no limits" in capsys.readouterr().out
+
+
+def test_no_command_writes_over_its_input(folder: Path, capsys) -> None:
+    before = (folder / "people.csv").read_bytes()
+    (folder / "link.csv").symlink_to("people.csv")
+    assert main(["init", "people.csv", "--out", "people.csv", "--force"]) == 2
+    words = ["safe", "people.csv", "--keys", "AREA", "--tolerance", "3", "--overwrite"]
+    assert main([*words, "--out", "link.csv"]) == 2
+    assert "is the input" in capsys.readouterr().err
+    assert main([*words, "--out", "a.csv", "--report", "./a.csv"]) == 2
+    assert main(["run", "people.toml", "--out", "r"]) == 0
+    assert main(["report", "r", "--out", "people.csv"]) == 2
+    assert (folder / "people.csv").read_bytes() == before
+    assert not (folder / "a.csv").exists()
+    (folder / "demo").mkdir()
+    (folder / "demo" / "housing.parquet").write_text("mine")
+    assert main(["demo"]) == 2
+    assert (folder / "demo" / "housing.parquet").read_text() == "mine"
+
+
+def test_check_says_what_a_run_would_refuse(folder: Path, capsys) -> None:
+    lines = ["ID;AREA;INCOME", *(f"{k};n;{k},5" for k in range(1, 9)), "9;s;a secret word"]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    (folder / "people.toml").write_text(PLAN + "[variables.INCOME]\nunit = 0.5\n")
+    assert main(["check", "people.toml"]) == 2
+    shown = capsys.readouterr().out
+    assert "INCOME should hold numbers, but has text in 1 records (records 9)" in shown
+    assert "secret" not in shown
+    (folder / "people.toml").write_text("format = 1\n")
+    assert main(["check", "people.toml"]) == 0
+    shown = capsys.readouterr().out
+    assert "warning: the plan names no data" in shown
+    assert "warning: the plan has no steps" in shown

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from sfumato.cli.frame import BAD, OK, print_json, say
+
+if TYPE_CHECKING:
+    from sfumato.errors import Problem
+    from sfumato.plan import Plan
 
 HELP = "find every mistake in a plan without running it"
 EXAMPLE = """  sfumato check people.toml
@@ -30,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         return BAD
     from pathlib import Path
 
-    from sfumato.errors import InputError
+    from sfumato.errors import InputError, Problem
     from sfumato.plan_reader import read_plan
 
     path = Path(args.plan)
@@ -39,10 +44,18 @@ def run(args: argparse.Namespace) -> int:
     except UnicodeDecodeError:
         raise InputError(f"{path} isn't UTF-8 text", hint="save the plan as UTF-8") from None
     except OSError as problem:
-        raise InputError(f"the plan {path} can't be read: {problem.strerror}") from None
+        raise InputError(
+            f"the plan {path} can't be read: {problem.strerror}",
+            hint="`sfumato init FILE` writes a first plan for a data file",
+        ) from None
     plan, problems = read_plan(text, base=path.parent)
     if plan is not None and not args.no_data:
-        problems = sorted([*problems, *plan.check()])
+        problems = sorted([*problems, *_of_data(plan), *plan.check()])
+    if plan is not None and plan.data_path is None:
+        message = "the plan names no data"
+        problems.append(Problem(0, message, 'add a line such as: data = "people.csv"', "warning"))
+    if plan is not None and not plan.steps:
+        problems.append(Problem(0, "the plan has no steps: nothing would be masked", None, "warning"))
     errors = [p for p in problems if p.severity == "error"]
     if args.json:
         found = [vars(p) for p in problems]
@@ -57,3 +70,16 @@ def run(args: argparse.Namespace) -> int:
             count = f"{steps} step{'s' if steps != 1 else ''}"
             say(f"{path}: no mistakes found ({count}, plan {plan.hash() if plan else ''})")
     return BAD if errors else OK
+
+
+def _of_data(plan: Plan) -> list[Problem]:
+    """What a run would refuse before it masks anything: sums that don't add up, text among numbers."""
+    from sfumato.errors import SfumatoError
+    from sfumato.vetting import vet
+
+    if plan.data_path is None:
+        return []
+    try:
+        return vet(plan.data(lazy=True))
+    except SfumatoError:  # the file or the schema is wrong, which Plan.check says with its line
+        return []

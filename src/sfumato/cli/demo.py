@@ -67,14 +67,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import sfumato as sf
     from sfumato import report
+    from sfumato.atomic import refuse_foreign
+    from sfumato.errors import InputError
 
     folder = Path(args.out)
+    for name in ("housing.parquet", "plan.toml", "release"):
+        if (folder / name).exists() and not args.overwrite:
+            raise InputError(
+                f"{folder / name} exists already; nothing was written",
+                hint="choose another folder with --out, or say --overwrite",
+            )
+    if args.overwrite:
+        refuse_foreign(folder / "release")
     folder.mkdir(parents=True, exist_ok=True)
     say(f"1  the housing deck → {folder / 'housing.parquet'}")
     sf.write(sf.decks.housing(), folder / "housing.parquet", overwrite=True)
     plan_path = folder / "plan.toml"
-    if not plan_path.exists() or args.overwrite:
-        plan_path.write_text(PLAN, encoding="utf-8")
+    plan_path.write_text(PLAN, encoding="utf-8")
     say(
         f"2  the plan → {plan_path}",
         "3  masking, measuring, attacking (the first run compiles the kernels) …",
@@ -84,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
     say("", report.text(report.summary(run_, public=False)))
     release = run_.release(folder / "release", overwrite=args.overwrite)
     say(
-        f"release:  {release.public}   (this could be handed out)",
-        f"internal: {release.internal}   (this is locked away)",
+        f"release:  {release.public}   (this part is for handing out)",
+        f"internal: {release.internal}   (this part is for the safe)",
         f"report:   {(release.internal / 'report.html').resolve()}",
     )
     return OK

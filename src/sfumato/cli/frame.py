@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from sfumato.cli import COMMANDS, present
-from sfumato.errors import GuaranteeError, SfumatoError, SfumatoWarning, did_you_mean
+from sfumato.errors import GuaranteeError, InputError, SfumatoError, SfumatoWarning, did_you_mean
 
 OK, FAILED, BAD = 0, 1, 2
 
@@ -98,6 +98,20 @@ def _place(problem: BaseException) -> str:
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     if isinstance(message, SfumatoWarning):
         print(f"warning: {message}", file=sys.stderr)
+
+
+def refuse_same(source: str, *targets: str | None) -> None:
+    """An error where a file would be written over what it is made from, or over another of its kind."""
+    seen = {os.path.realpath(source): "the input"}
+    for target in targets:
+        if target is None:
+            continue
+        place = os.path.realpath(target)
+        if place in seen:
+            raise InputError(
+                f"{target} is {seen[place]}; nothing was written", hint="choose another name for the output"
+            )
+        seen[place] = "already the name of another output"
 
 
 def say(*lines: str) -> None:

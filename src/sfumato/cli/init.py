@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.frame import OK, print_json, say
+from sfumato.cli.frame import OK, print_json, refuse_same, say
 
 if TYPE_CHECKING:
     from sfumato.suggest import Suggestion
@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
     file = Path(args.file)
     out = Path(args.out) if args.out else Path(_stem(file) + ".toml")
+    refuse_same(args.file, str(out))
     _refuse_existing(out, args.force)
     found = suggest(read(file))
     text = plan_text(_from(out, file), found)
@@ -74,7 +75,8 @@ def _tell(found: Suggestion, out: Path) -> None:
     from sfumato.suggest_plan import comment
 
     roles: dict[str, Any] = found.schema.to_dict()["roles"]
-    say(f"{found.records:,} records, {len(found.types):,} columns")
+    many = [(found.records, "record"), (len(found.types), "column")]
+    say(", ".join(f"{n:,} {word}{'s' if n != 1 else ''}" for n, word in many))
     for role, columns in roles.items():
         say(f"  {role + ':':11} {comment(', '.join([columns] if isinstance(columns, str) else columns))}")
     for column, variable in found.schema.variables.items():

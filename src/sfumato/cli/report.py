@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", action="store_true", help="print the report as text")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--out", help="write the HTML here instead of internal/report.html")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file (with --out)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
         say(report.text(summary))
     else:
         path = Path(args.out) if args.out else folder / "internal" / "report.html"
+        if args.out and path.exists() and not args.overwrite:
+            raise InputError(f"{path} exists already", hint="choose another name, or say --overwrite")
         path.write_text(report.html(summary), encoding="utf-8")
         say(f"report: {path}")
     return OK

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.frame import OK, print_json, say
+from sfumato.cli.frame import OK, print_json, refuse_same, say
 
 if TYPE_CHECKING:
     from sfumato.microdata import Microdata
@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from sfumato.errors import InputError
     from sfumato.tables.build import from_frame
 
+    refuse_same(args.file, args.out, args.realise, args.report)
     for path in (args.out, args.realise, args.report):
         if path and Path(path).exists() and not args.overwrite:
             raise InputError(f"{path} exists already", hint="choose another name, or say --overwrite")
