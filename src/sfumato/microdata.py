@@ -218,9 +218,19 @@ class Microdata:
         flag = self.schema[column].imputed
         if flag is None:
             return np.zeros(len(self), dtype=np.bool_)
-        at = pl.col(flag)
-        on = at if self.dtype(flag) == pl.Boolean else at.cast(pl.Float64, strict=False) != 0
-        return self._flag(on.fill_null(False))
+        at, dtype = pl.col(flag), self.dtype(flag)
+        if dtype == pl.Boolean:
+            return self._flag(at.fill_null(False))
+        if not dtype.is_numeric():
+            text = at.cast(pl.String).str.strip_chars()
+            at = text.cast(pl.Float64, strict=False)
+            unread = int(self._flag(at.is_null() & text.fill_null("").ne("")).sum())
+            if unread:
+                raise SchemaError(
+                    f"{flag} should flag imputed values of {column}, but holds text in {unread:,} records",
+                    hint="recode it to 1 (imputed) and 0, or to true and false",
+                )
+        return self._flag((at.cast(pl.Float64).fill_nan(None) != 0).fill_null(False))
 
     def eligible(self, column: str) -> BoolArray:
         """Which values a mask may move: not missing, not imputed, not top- or bottom-coded."""

@@ -172,3 +172,23 @@ def test_a_schema_travels_to_another_process() -> None:
         assert back["X"].labels == {1: "one"}
         with pytest.raises(TypeError):
             back.variables["Y"] = Variable()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [[1, 0, None, 2], [True, False, None, True], ["1", "0", " ", "2"], [1.0, 0.0, float("nan"), -1.0]],
+)
+def test_imputed_values_by_any_kind_of_flag(flags: list) -> None:
+    data = sf.Microdata(
+        pl.DataFrame({"X": [1.0, 2.0, 3.0, 4.0], "F": flags}), {"variables": {"X": {"imputed": "F"}}}
+    )
+    assert data.imputed("X").tolist() == [True, False, False, True]
+    assert data.eligible("X").tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
+def test_a_flag_of_words_is_refused_not_ignored(kind: pl.DataType) -> None:
+    frame = pl.DataFrame({"X": [1.0, 2.0, 3.0], "F": pl.Series(["Y", "N", None], dtype=kind)})
+    data = sf.Microdata(frame, {"variables": {"X": {"imputed": "F"}}})
+    with pytest.raises(sf.SfumatoError, match="holds text in 2 records"):
+        data.eligible("X")

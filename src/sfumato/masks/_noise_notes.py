@@ -77,7 +77,7 @@ class WithinBounds(Guarantee):
         values = after.numbers(self.column)[before.eligible(self.column)]
         low = -np.inf if self.low is None else self.low
         high = np.inf if self.high is None else self.high
-        n = int(((values < low) | (values > high)).sum())
+        n = int((~((values >= low) & (values <= high))).sum())  # a value that is lost isn't within them
         return f"{n:,} values of {self.column} are out of bounds" if n else None
 
 
