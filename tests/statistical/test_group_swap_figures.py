@@ -90,16 +90,17 @@ def test_distances_of_hospital_types(reference_data: Path) -> None:
         assert distances[a - 1, b - 1] == pytest.approx(want, abs=0.0005), (a, b)
 
 
+@pytest.mark.parametrize("search", ["exact", "fast"])
 @pytest.mark.parametrize("pairing", ["greedy", "matching"])
-def test_pairs_of_both_centres(reference_data: Path, pairing: str) -> None:
+def test_pairs_of_both_centres(reference_data: Path, pairing: str, search: str) -> None:
     def named(pairs: list[tuple[int, int]]) -> set[frozenset[int]]:
         return {frozenset(OURS[s] for s in pair) for pair in pairs}
 
     for centre, want in {"share": [(3, 5), (1, 2), (4, 6)], "half": [(5, 6), (1, 2), (3, 4)]}.items():
-        found = chosen(titanic_swap(centre=centre, pairing=pairing), titanic(reference_data))
+        found = chosen(titanic_swap(centre=centre, pairing=pairing, search=search), titanic(reference_data))
         assert {frozenset(p) for p in found} == named(want)
     for centre, want in {"share": [(2, 3), (4, 5), (1, 2)], "half": [(2, 5), (1, 3), (4, 5)]}.items():
-        found = chosen(smho_swap(centre=centre, pairing=pairing), smho(reference_data))
+        found = chosen(smho_swap(centre=centre, pairing=pairing, search=search), smho(reference_data))
         assert {frozenset(p) for p in found} == {frozenset(s - 1 for s in pair) for pair in want}
 
 
