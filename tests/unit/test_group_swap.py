@@ -325,3 +325,16 @@ def test_the_example_plan_swaps_and_adds_noise() -> None:
     assert run.steps[0].notes.figures["records_moved"] > 20
     assert run.steps[1].touched["WAGE"] > 300
     assert 0 < run.results[0].value < 0.3  # one amount and the stratum
+
+
+def test_many_strata_are_searched_without_fitting_every_pair() -> None:
+    data = people(3000, 46)
+    mask = sf.GroupSwap(strata=["AREA"], n_swap=5, covariates=["X", "Y"])
+    masked, notes = noted(mask, data)
+    assert notes.figures["pairs_fitted"] < 46 * 45 / 4
+    assert notes.figures["records_moved"] == 46 * 5
+    counts = [f.frame["AREA"].value_counts().sort("AREA") for f in (data, masked)]
+    assert counts[0].equals(counts[1])
+    every = noted(replace(mask, search="exact"), data)[1].figures
+    assert every["pairs_fitted"] == 46 * 45 / 2
+    assert sum(notes.figures["u_p"].values()) <= 1.05 * sum(every["u_p"].values())
