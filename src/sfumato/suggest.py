@@ -29,6 +29,7 @@ _MANY: Final = 30
 _MOST_KEYS: Final = 8
 _MOST_GEOGRAPHY_VALUES: Final = 2_000
 _LARGEST_HOUSEHOLD: Final = 30
+_LEAST: Final = 20
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def suggest(data: Any) -> Suggestion:
     )  # fmt: skip
     schema = _with_codes(look, schema)
     schema = _with_sums(look, schema)
+    drop = (*drop, *_left_over(look, schema, drop))
     return Suggestion(
         schema=schema,
         reasons={c: tuple(look.reasons[c]) for c in microdata.columns if c in look.reasons},
@@ -296,6 +298,29 @@ def _sensitive(look: _Look) -> tuple[str, ...]:
             look.say(column, "private, by its name", take=True)
             out.append(column)
     return tuple(out)
+
+
+def _left_over(look: _Look, schema: Schema, drop: Sequence[str]) -> list[str]:
+    """Text and dates of no role in which nearly every record differs: dropped until a person decides.
+
+    Other columns without a role are named, because they would be released as they are.
+    """
+    single = {schema.id, schema.household, schema.weight, *drop}
+    out, plain = [], []
+    for column in look.data.columns:
+        if column in single or schema.role_of(column) is not None:
+            continue
+        dtype, known = look.data.dtype(column), look.sample[column].drop_nulls()
+        words = dtype in (pl.String, pl.Categorical, pl.Enum, pl.Date) or isinstance(dtype, pl.Datetime)
+        if words and len(known) >= _LEAST and 2 * look.distinct[column] > len(known):
+            look.say(column, "no role, and nearly every record has its own value: dropped until you decide")
+            out.append(column)
+        else:
+            plain.append(column)
+    if plain:
+        listed = ", ".join(plain)
+        look.notes.append(f"no role was found for {listed}: they are released as they are")
+    return out
 
 
 # -- codes and sums -------------------------------------------------------------------------------

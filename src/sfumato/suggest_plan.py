@@ -34,6 +34,8 @@ _ROLE_NOTES: Final = {
 _DETAILS: Final = ("kind", "missing", "top", "bottom", "unit", "sum_of")
 _WINDOW_PERCENT: Final = 5
 _RATE_PERCENT: Final = 10
+_MOST_ATTACKED: Final = {0: 20_000, 3: 100_000}
+"""Up to how many records an attack is quick, by the least number of keys that he looks among."""
 _SWAP: Final = f"{_RATE_PERCENT}% of the records exchange these values, pairwise at random"
 
 
@@ -241,7 +243,26 @@ def _measures(found: Suggestion) -> list[str]:
         table = {"measure": "information_loss", "columns": numbers}
         why = ["how far means, variances and correlations move"]
         out += _table(found, "measure", "measure", there.get("information_loss"), table, why)
-    return out
+    return [*out, *_attack(found, numbers)]
+
+
+def _attack(found: Suggestion, numbers: list[str]) -> list[str]:
+    """A worst case, where it is quick: an intruder who has every original amount and the keys."""
+    from sfumato import registry
+
+    most = _MOST_ATTACKED[3 if len(found.schema.keys) >= 3 else 0]
+    if not numbers or found.records > most:
+        return []
+    table: dict[str, Any] = {"measure": "distance_linkage", "known": numbers}
+    if found.schema.keys:
+        table["block_on"] = list(found.schema.keys)
+    why = [
+        "the worst case: somebody who has all these amounts as they were looks for the nearest record",
+        "(`sfumato attack` tries stronger ones); a limit on it keeps an unsafe file from being released",
+    ]
+    out = _table(found, "measure", "measure", registry.measures().get("distance_linkage"), table, why)
+    limit = ["# [limits]", "# distance_linkage.rate = { at_most = 0.10 }", ""]
+    return [*out, *limit] if out else []
 
 
 def _table(
@@ -263,6 +284,10 @@ def _release(path: PurePath, found: Suggestion) -> list[str]:
     return [
         "[release]",
         "# ids and names go; a release gets new ids where it needs them",
+        *_commented(
+            (f"{c}: {'; '.join(found.reasons[c])}" for c in found.drop if found.schema.role_of(c) is None),
+            "#   ",
+        ),
         f"drop = {value(list(found.drop))}",
         "# the order of records could link the release to its source",
         "shuffle = true",
