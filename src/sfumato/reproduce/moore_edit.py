@@ -251,6 +251,7 @@ def biases(context: Context, order: tuple[str, ...], **more: Any) -> list[dict[s
         # the values themselves are exchanged.
         what = {"swap": "sensitive" if order[0] == "REGION" else "geography", "order": list(order), **more}
         mask = sf.ConfidentialityEdit2000(tolerance=2, order_by="INCOME", **what)
+        codes = context.once("codes", lambda: {k: data.codes(list(k))[0] for k in (KEYS, *TABLE_7)})
         number_of = {v: i for i, v in enumerate(data.column("IDNUM").cast(pl.String).to_list())}
         for seed in range(context.count()):
             log = carry_out(mask, data, seed, "edit")[1].log
@@ -265,7 +266,7 @@ def biases(context: Context, order: tuple[str, ...], **more: Any) -> list[dict[s
                 z[mine] = x[other]
                 mean = float(np.nanmean(x))
                 for level in TABLE_7 if column == "INCOME" else [KEYS]:
-                    bias = bias_of_means(x, z, data.codes(list(level))[0])[0]
+                    bias = bias_of_means(x, z, codes[level])[0]
                     name = column if len(level) == 4 else " × ".join(level)
                     row[name] = 100 * bias / mean
             levels = [" × ".join(k) if len(k) < 4 else "INCOME" for k in TABLE_7]
