@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import permutations
 
 import numpy as np
@@ -283,3 +284,17 @@ def test_an_unwise_choice_is_a_warning_not_an_error():
         sf.ConfidentialityEdit2000(swap="sensitive", window=8),
     ):
         assert [p.severity for p in edit.check(schema, types)] == ["warning"]
+
+
+def test_a_limit_on_the_bias_of_a_constant_or_missing_variable() -> None:
+    rng = np.random.default_rng(0)
+    keys = {"G": rng.integers(0, 5, 200), "A": rng.integers(0, 30, 200)}
+    edit = sf.ConfidentialityEdit2000(keys=["A"], geography=["G"], order_by="X", tolerance=9, f=0.01)
+    constant = pl.DataFrame({**keys, "X": [5.0] * 200})
+    # Swapping can't bias a constant, so the limit takes nothing away.
+    freely = dataclasses.replace(edit, f=None).mask(constant, seed=1).frame
+    assert not freely["G"].equals(constant["G"])
+    assert edit.mask(constant, seed=1).frame.equals(freely)
+    gone = constant.with_columns(X=pl.lit(None, dtype=pl.Float64))
+    with pytest.raises(MaskError, match="zero or missing"):
+        edit.mask(gone, seed=1)

@@ -159,3 +159,14 @@ def test_the_seed_decides_among_equals() -> None:
     one, again, other = (sf.realise(data, safe, seed=s).frame for s in (1, 1, 2))
     assert one.equals(again)
     assert not one.equals(other)
+
+
+def test_a_column_without_values_makes_nobody_similar() -> None:
+    rng = np.random.default_rng(0)
+    keys = {"A": rng.integers(0, 3, 200), "B": rng.integers(0, 4, 200)}
+    frame = pl.DataFrame({**keys, "S": pl.Series([None] * 200, dtype=pl.Float64)})
+    people = sf.Microdata(frame, sf.Schema(keys=["A", "B"], sensitive=["S"]))
+    safe = sf.safe_table(people, tolerance=15)
+    assert safe.distance > 0
+    out = sf.realise(people, safe, seed=1)
+    assert out.frame.equals(sf.realise(people, safe, similar_on=[], seed=1).frame)

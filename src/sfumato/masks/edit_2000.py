@@ -400,14 +400,14 @@ class ConfidentialityEdit2000(Mask):
             return share, pairs
         finest = levels_of(classes, x, [classes.keys])[0]
         there = x[np.isfinite(x)]
-        mean, sd = float(there.mean()), float(there.std(ddof=1))
+        mean, sd = (float(there.mean()), float(there.std(ddof=1))) if len(there) > 1 else (0.0, 0.0)
         if mean == 0:
-            raise MaskError(f"{self.name}: the mean of `order_by` is zero, so `f` sets no limit")
+            raise MaskError(f"{self.name}: the mean of `order_by` is zero or missing, so `f` sets no limit")
         limit = acceptable_range(mean, sd, n_s=pairs.changed, n=len(x), p=self.p, f=self.f)[1]
         bias = percentage_bias(classes, finest, pairs, x)
         notes.figure("bias_limit_percent", limit)
         notes.figure("bias_before_tuning_percent", bias)
-        if bias < limit:
+        if bias < limit or bias == 0:
             return share, pairs
         theorem = share * share_to_keep(limit / bias, pairs.changed, pairs.helpers)
         notes.figure("share_by_theorem_a2", share * (limit / bias) ** 2)

@@ -197,7 +197,8 @@ def _choose(
     """Which record of each losing cell goes to which gaining cell."""
     if not moves.total:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    columns = [c for c in (data.schema.sensitive if similar_on is None else similar_on) if data.is_numeric(c)]
+    given = data.schema.sensitive if similar_on is None else similar_on
+    columns = [c for c in given if data.is_numeric(c) and not data.missing(c).all()]
     losing = np.zeros(safe.counts.size, dtype=bool)
     losing[moves.source] = True
     rows = np.flatnonzero(losing[code])
@@ -237,7 +238,7 @@ def _nearest_first(
     scaled = np.nan_to_num((values - centre) / spread)
     size = np.bincount(code, minlength=safe.counts.size)
     means = np.column_stack(
-        [np.bincount(code, scaled[:, j], safe.counts.size) / np.maximum(size, 1) for j in range(len(columns))]
+        [np.bincount(code, each, safe.counts.size) / np.maximum(size, 1) for each in scaled.T]
     )
     starts = np.searchsorted(code[rows], moves.source)
     ends = np.searchsorted(code[rows], moves.source, side="right")
