@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.draws import Draws, Seed, as_seed
-from sfumato.errors import MaskError, Problem, did_you_mean
+from sfumato.errors import GuaranteeError, MaskError, Problem, did_you_mean
 from sfumato.guarantees import Guarantee, SameTable
 from sfumato.masks import _strata_model as models
 from sfumato.masks._strata_pairs import Distances, Pair, fit_pair, pair_strata
@@ -109,7 +109,8 @@ class GroupSwap(Mask):
     )
     small_strata: Literal["refuse", "fewer", "leave"] = parameter(
         "refuse",
-        doc="A stratum of fewer than `n_swap` records: refuse, move at most half of it, or leave it out.",
+        doc="A stratum of fewer than `n_swap` records: refuse (by capacity: at most half moves), move at most "
+        "half of it, or leave it out.",
         choices=("refuse", "fewer", "leave"),
     )
     move_again: bool = parameter(
@@ -223,7 +224,7 @@ class GroupSwap(Mask):
             for promise in promises:
                 outcome = promise.check(data, masked)
                 if not outcome.ok:
-                    raise MaskError(f"realisation {r} broke its guarantee: {outcome.guarantee}")
+                    raise GuaranteeError(f"realisation {r} broke: {outcome.guarantee}: {outcome.detail}")
             yield masked
 
     def prepare(self, data: Microdata) -> SwapPlan:
