@@ -109,8 +109,8 @@ class GroupSwap(Mask):
     )
     small_strata: Literal["refuse", "fewer", "leave"] = parameter(
         "refuse",
-        doc="A stratum of fewer than `n_swap` records: refuse (by capacity: at most half moves), move at most "
-        "half of it, or leave it out.",
+        doc="A stratum of fewer than `n_swap` records: refuse (by capacity: at most half moves), move "
+        "at most half of it, or leave it out.",
         choices=("refuse", "fewer", "leave"),
     )
     move_again: bool = parameter(
