@@ -111,7 +111,7 @@ def release_order(run: Run) -> npt.NDArray[np.int64]:
     household = run.masked.schema.household
     if household is None:
         return shuffled
-    codes, size = run.masked.codes(household)
+    codes, size = run.masked.households(household)
     place = draws.stream(purpose="households").permutation(size)
     # Records in their shuffled order, then stably by their household's random place.
     return shuffled[np.argsort(place[codes[shuffled]], kind="stable")]
@@ -135,17 +135,24 @@ def _chunks(run: Run, columns: list[str], order: npt.NDArray[np.int64]) -> Itera
             fresh.append(_as_ids(numbers, schema.id, frame.schema[schema.id], len(order)))
         if household is not None and schema.household is not None:
             numbers = household[start : start + part.height]
-            fresh.append(_as_ids(numbers, schema.household, frame.schema[schema.household], len(order)))
+            old = part[schema.household]
+            ids = _as_ids(numbers, schema.household, old.dtype, len(order))
+            # Who has no household has none in the release.
+            fresh.append(ids.zip_with(pl.Series(numbers > 0), old.cast(ids.dtype, strict=False)))
         yield part.with_columns(fresh) if fresh else part
 
 
 def _new_households(run: Run, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Household numbers by first appearance in the release."""
-    codes = run.masked.codes(run.masked.schema.household or "")[0][order]
-    _, first, back = np.unique(codes, return_index=True, return_inverse=True)
+    """Household numbers by first appearance in the release; 0 for a record without a household."""
+    household = run.masked.schema.household or ""
+    there = ~run.masked.missing(household)[order]
+    codes = run.masked.codes(household)[0][order]
+    _, first, back = np.unique(codes[there], return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(1, len(first) + 1)
-    return rank[back]
+    out = np.zeros(len(order), dtype=np.int64)
+    out[there] = rank[back]
+    return out
 
 
 def _as_ids(numbers: npt.NDArray[np.int64], name: str, dtype: pl.DataType, n: int) -> pl.Series:
@@ -254,11 +261,14 @@ def _write_internal(run: Run, internal: Path, order: npt.NDArray[np.int64]) -> N
     commitment = {"algorithm": "BLAKE2b", "salt": salt.hex(), "commitment": run.seed.commitment(salt)}
     _write_json(internal / "seed-commitment.json", commitment)
     pl.DataFrame({"source_record": order + 1}).write_parquet(internal / "order.parquet")
-    for step in run.steps:
+    for number, step in enumerate(run.steps, 1):
         if step.notes.log is not None:
             (internal / "log").mkdir(exist_ok=True)
             safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in step.id)
-            step.notes.log.write_parquet(internal / "log" / f"{safe}.parquet")
+            path = internal / "log" / f"{safe}.parquet"
+            # Two ids may differ only in signs that a file name can't have.
+            path = path.with_stem(f"{safe}-{number}") if path.exists() else path
+            step.notes.log.write_parquet(path)
 
 
 def _write_text(path: Path, text: str) -> None:

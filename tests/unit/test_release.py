@@ -295,3 +295,27 @@ def test_a_folder_that_cannot_be_written(tmp_path) -> None:
 def test_a_release_can_be_made_beside_strange_names(tmp_path) -> None:
     release = run().release(tmp_path / "a release (1) é")
     assert release.data.exists()
+
+
+@pytest.mark.parametrize("kind", [pl.Int32, pl.Float64, pl.String, pl.Categorical])
+def test_who_has_no_household_gets_none_and_stands_anywhere(tmp_path, kind) -> None:
+    data = people()
+    home = pl.Series("HH", [None if k < 90 else k // 3 for k in range(300)]).cast(pl.String).cast(kind)
+    plan = sf.Plan(steps=[sf.RandomSwap(columns=["INCOME"], rate_percent=40)])
+    out = pl.read_parquet(plan.run(data.with_columns([home]), seed=1).release(tmp_path / "r").data)
+    sizes = out.drop_nulls("HH").group_by("HH").len()
+    assert out["HH"].null_count() == 90
+    assert sizes["len"].to_list() == [3] * 70
+    # Households stay together; those without one are no block of their own.
+    places = np.flatnonzero(out["HH"].is_null())
+    assert len(places) - 1 < places[-1] - places[0]
+    assert int(out["HH"].rle_id().max()) + 1 > 75
+
+
+def test_logs_of_steps_with_alike_names_are_all_kept(tmp_path) -> None:
+    steps = [
+        sf.ControlledDistortion(records=[7], shift={"INCOME": 9.0}, columns=["INCOME"], id=name)
+        for name in ("a.b", "a/b")
+    ]
+    sf.Plan(steps=steps).run(people(), seed=1).release(tmp_path / "r")
+    assert len(list((tmp_path / "r/internal/log").glob("*.parquet"))) == 2
