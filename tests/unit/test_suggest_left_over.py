@@ -53,3 +53,14 @@ def test_a_first_plan_attacks_where_that_is_quick() -> None:
     assert [x.limit.measure for x in run.limits] == ["distance_linkage"]
     large = pl.concat([people()] * 60).with_columns(ID=pl.int_range(400 * 60) + 1)
     assert "distance_linkage" not in plan_text("people.csv", suggest(large))
+
+
+def test_init_tells_what_is_dropped_and_what_has_no_role(tmp_path, monkeypatch, capsys) -> None:
+    from sfumato.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    people().write_csv("people.csv")
+    assert main(["init", "people.csv"]) == 0
+    shown = capsys.readouterr().out
+    assert "not released: ID, NASC, BORN" in shown
+    assert "no role was found for" in shown

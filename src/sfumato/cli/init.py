@@ -88,4 +88,8 @@ def _tell(found: Suggestion, out: Path) -> None:
             said.append(f"the sum of {', '.join(variable.sum_of)}")
         if said:
             say(f"  {comment(column)}: {comment('; '.join(said))}")
+    if found.drop:
+        say(f"  not released: {comment(', '.join(found.drop))}")
+    for note in found.notes:
+        say(f"  {comment(note)}")
     say(f"wrote {out}: read it, mend it, then `sfumato check {out}` and `sfumato run {out} --out DIR`")
