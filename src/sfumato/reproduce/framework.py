@@ -269,19 +269,18 @@ class Paper:
         return sum(c.verdict == verdict for _, c in self.cells())
 
     def to_json(self) -> dict[str, Any]:
-        def plain(value: Any) -> Any:
-            if isinstance(value, float) and not math.isfinite(value):
-                return None
-            return value
+        def plain(cell: Cell) -> dict[str, Any]:
+            row = {k: v for k, v in vars(cell).items() if k == "ours" or v not in ("", 0.0)}
+            if cell.ours is not None and not math.isfinite(cell.ours):
+                row["ours"] = None  # JSON has no NaN
+            return {**row, "verdict": cell.verdict}
 
         return {
             **{k: v for k, v in vars(self).items() if k != "tables"},
             "tables": [
                 {
                     **{k: v for k, v in vars(t).items() if k not in ("cells", "claims")},
-                    "cells": [
-                        {**{k: plain(v) for k, v in vars(c).items()}, "verdict": c.verdict} for c in t.cells
-                    ],
+                    "cells": [plain(c) for c in t.cells],
                     "claims": [{**vars(c), "verdict": c.verdict} for c in t.claims],
                 }
                 for t in self.tables
