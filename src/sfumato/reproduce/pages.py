@@ -74,8 +74,8 @@ def index(papers: Sequence[Paper]) -> str:
     lines += [
         f"Of {judged:,} cells whose digits can be judged, {total[REPRODUCED]:,} are reproduced within "
         f"tolerance, {total[MISPRINT]:,} are misprints whose right figure is reproduced, and {total[NOT]:,} "
-        f"are not reproduced. {fitted:,} of those reproduced are on a synthetic deck that was fitted to "
-        "those very tables, and prove only that the deck is what it says.",
+        f"are not reproduced. {fitted:,} of those reproduced are in tables whose measured figures a "
+        "synthetic deck was fitted to; their agreement proves only that the deck is what it says.",
         "",
         "What the verdicts mean:",
         "",
@@ -141,7 +141,10 @@ def _misprints(papers: Sequence[Paper]) -> list[str]:
 def _table(table: Table) -> list[str]:
     lines = [f"## {table.title}", "", table.about.strip()]
     if table.fitted:
-        lines += ["", "*The deck was fitted to this table, so agreement says only that the fit is good.*"]
+        lines += [
+            "",
+            "*The deck was fitted to the measured figures here: their agreement says that the fit is good.*",
+        ]
     if table.seeds:
         lines += ["", f"Ours: mean over {table.seeds} seeds."]
     if table.claims:
