@@ -124,7 +124,7 @@ def released_schema(run: Run, columns: list[str]) -> Schema:
 def _chunks(run: Run, columns: list[str], order: npt.NDArray[np.int64]) -> Iterator[pl.DataFrame]:
     """The released records, a million at a time: never a second copy of the whole file."""
     schema = run.masked.schema
-    frame = run.masked.select(columns)
+    frame = run.masked.select(columns).rechunk()  # a gather from many pieces is slow
     index = order.astype(np.uint32 if len(order) < 2**32 - 1 else np.uint64)
     household = _new_households(run, order) if schema.household in columns else None
     for start in range(0, max(len(order), 1), CHUNK):
@@ -260,7 +260,11 @@ def _write_internal(run: Run, internal: Path, order: npt.NDArray[np.int64]) -> N
     salt = secrets.token_bytes(16)
     commitment = {"algorithm": "BLAKE2b", "salt": salt.hex(), "commitment": run.seed.commitment(salt)}
     _write_json(internal / "seed-commitment.json", commitment)
-    pl.DataFrame({"source_record": order + 1}).write_parquet(internal / "order.parquet")
+    # A random order doesn't compress; trying hard only costs time.
+    places = pl.Series(
+        "source_record", (order + 1).astype(np.uint32 if len(order) < 2**32 - 1 else np.uint64)
+    )
+    places.to_frame().write_parquet(internal / "order.parquet", compression="lz4", statistics=False)
     for number, step in enumerate(run.steps, 1):
         if step.notes.log is not None:
             (internal / "log").mkdir(exist_ok=True)
