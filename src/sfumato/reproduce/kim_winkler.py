@@ -68,8 +68,8 @@ def deck(context: Context) -> Microdata:
     return data
 
 
-def noise() -> Any:
-    return sf.AdditiveNoise(columns=[*INCOMES, "OTHER_INC", "ADJUSTMENT"], variance_ratio=D)
+def noise(ratio: float = D) -> Any:
+    return sf.AdditiveNoise(columns=[*INCOMES, "OTHER_INC", "ADJUSTMENT"], variance_ratio=ratio)
 
 
 def masked(context: Context, seed: int) -> Microdata:
@@ -317,10 +317,11 @@ def copies(context: Context) -> Table:
     def variance(one: Microdata) -> dict[str, float]:
         return {"variance of NTAX_INT": float(one.numbers("NTAX_INT")[inside].var())}
 
-    biased = compare_copies(two, variance)
-    ratio = variance(two[0])["variance of NTAX_INT"] / variance(data)["variance of NTAX_INT"]
+    strong = independent_copies(noise(0.2), data, 2, seed=1)
+    biased = compare_copies(strong, variance)
+    ratio = variance(strong[0])["variance of NTAX_INT"] / variance(data)["variance of NTAX_INT"]
     table.claim(
-        "copies don't see a bias they share: a subdomain variance inflated by the noise passes the check",
+        "copies don't see a bias they share: at d = 0.2 an inflated subdomain variance passes the check",
         biased.plausible and ratio > 1.1,
         f"{ratio:.2f} times the true variance, flagged: {biased.flagged}",
         ours=True,
@@ -369,6 +370,14 @@ def risk(context: Context) -> Table:
     table.add("masked", "in the 20% zone", "0.8", 100 * found.zone_rate, standing=STAND_IN,
               improved=f"{100 * strong.value:.1f}")  # fmt: skip
     table.add("masked and swapped", "in the 20% zone", "0.1", 100 * after.zone_rate, standing=STAND_IN)
+    size = len(data) / data.codes(blocks)[1]
+    table.claim(
+        "under one percent of the records are right links in the zone",
+        found.zone_rate < 0.01,
+        f"{found.zone_rate:.2%}, in blocks of {size:.1f} records on average",
+        reason="the paper doesn't say on which attributes it blocked together; in small blocks nearly every "
+        "weight lies in the zone",
+    )
     table.claim(
         "swapping the re-identified brings the risk down",
         after.value < 0.5 * found.value,
