@@ -47,7 +47,14 @@ def deck(context: Context) -> Microdata:
 
 
 def masked(context: Context, name: str, columns: tuple[str, ...], seed: int) -> Microdata:
-    """The deck masked as a row says."""
+    """The deck masked as a row says; made once, since four tables look at it."""
+    release: Microdata = context.once(
+        ("release", name, columns, seed), lambda: _mask(context, name, columns, seed)
+    )
+    return release
+
+
+def _mask(context: Context, name: str, columns: tuple[str, ...], seed: int) -> Microdata:
     from sfumato.reproduce.yancey import mask_of
 
     data = deck(context)
@@ -58,9 +65,12 @@ def masked(context: Context, name: str, columns: tuple[str, ...], seed: int) -> 
     noisy = masked(context, "add01", columns, seed)
     attack = sf.DistanceLinkage(known=list(columns), block_on=["STATE", "RACE", "SEX", "RETURN_TYPE"])
     swap = sf.LinkageSwap(
-        attack=attack, columns=list(columns), cells=["SEX", "RACE", "AGE"], class_width={"AGE": 10},
+        attack=attack,
+        columns=list(columns),
+        cells=["SEX", "RACE", "AGE"],
+        class_width={"AGE": 10},
         string_risk=False,
-    )  # fmt: skip
+    )
     done: Microdata = swap.knowing(data).mask(noisy, seed=seed)
     return done
 
@@ -295,7 +305,7 @@ def tables_8_and_9(context: Context) -> list[Table]:
 
 def _domain_losses(context: Context, name: str, where: str, inside: Any, seed: int) -> dict[str, float]:
     columns = list(INCOMES)
-    release = context.once(("release", name, seed), lambda: masked(context, name, INCOMES, seed))
+    release = masked(context, name, INCOMES, seed)
     x = deck(context).matrix(columns)[inside]
     z = release.matrix(columns)[inside]
     if name.startswith("rnk"):
