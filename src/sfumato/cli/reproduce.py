@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         print_json({"papers": [p.to_json() for p in found]})
         return OK
     for p in found:
-        say("", f"{p.title}: {pages._tally([c for _, c in p.cells()])}")
+        say("", f"{p.title}: {pages.tally([c for _, c in p.cells()])}")
         say(*(f"  not reproduced: {t.title}: {c.row} {c.column}" for t, c in p.cells() if c.verdict == NOT))
         say(*(f"  fails: {t.title}: {c.sentence}" for t, c in p.claims() if c.verdict == FAILS))
     if out is not None:

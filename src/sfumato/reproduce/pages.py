@@ -41,7 +41,7 @@ def write(papers: Sequence[Paper], folder: Path) -> list[Path]:
 def page(paper: Paper) -> str:
     """A paper's page: its claims and tables, each figure with its verdict."""
     lines = [f"# {paper.title}", "", paper.reference, "", paper.about, "", _how(paper), ""]
-    lines += [f"In all {_tally([c for _, c in paper.cells()])} {_claims([c for _, c in paper.claims()])}", ""]
+    lines += [f"In all {tally([c for _, c in paper.cells()])} {_claims([c for _, c in paper.claims()])}", ""]
     for table in paper.tables:
         lines += _table(table)
     lines += [_made(paper), ""]
@@ -155,7 +155,7 @@ def _table(table: Table) -> list[str]:
             found = f"{_text(claim.detail)}{why}"
             lines.append(f"| {_text(claim.sentence)} | {whose} | {found} | {_bold(claim.verdict)} |")
     if table.cells:
-        lines += ["", _tally(table.cells), ""]
+        lines += ["", tally(table.cells), ""]
         heads = ["row", "column", "published", "ours", "s.e.", "tolerance", "verdict"]
         extra = bool(table.improved)
         heads += [table.improved] if extra else []
@@ -179,7 +179,8 @@ def _note(cell: Cell) -> str:
     return cell.reason if cell.verdict == NOT else ""
 
 
-def _tally(cells: Sequence[Cell]) -> str:
+def tally(cells: Sequence[Cell]) -> str:
+    """How many cells have which verdict, as a sentence."""
     if not cells:
         return "no cells."
     counts = Counter(c.verdict for c in cells)

@@ -137,11 +137,11 @@ def table_1(context: Context) -> Table:
         f"to within {off:.4f} in all {len(rows)} rows; in no mixture row",
         ours=True,
     )
-    _scaling(table, {k: {c: m.value for c, m in v.items()} for k, v in found.items()})
+    noise_claims(table, {k: {c: m.value for c, m in v.items()} for k, v in found.items()})
     return table
 
 
-def _scaling(table: Table, found: dict[str, dict[str, float]]) -> None:
+def noise_claims(table: Table, found: dict[str, dict[str, float]]) -> None:
     """Claims on noise that Tables 1, 4 and 5 share."""
     strengths = ("01", "05", "10", "20")
     mixed = [found[f"mixadd{s}"] for s in strengths]

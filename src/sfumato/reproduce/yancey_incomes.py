@@ -23,6 +23,7 @@ from sfumato.reproduce.yancey_published import (
 )
 from sfumato.utility.subdomain import corrected_moments, domain_of
 
+LOSSES: Final = ("IL1", "IL1s", "IL2", "IL3", "IL4", "IL5")
 STRENGTHS: Final = ("01", "05", "10", "20")
 DOMAINS: Final = {8: "RETURN_TYPE = 4", 9: "SCHED_C = 1"}
 AWARE: Final = ("rnkswp05", "rnkswp15", "add01", "mixadd01", "mixadd20")
@@ -88,12 +89,9 @@ def losses(context: Context, names: tuple[str, ...], columns: tuple[str, ...]) -
     return out
 
 
-LOSSES: Final = ("IL1", "IL1s", "IL2", "IL3", "IL4", "IL5")
-
-
 def tables_4_and_5(context: Context) -> list[Table]:
     """Tables 4 and 5: information loss on incomes."""
-    from sfumato.reproduce.yancey import _scaling
+    from sfumato.reproduce.yancey import noise_claims
 
     out = []
     ten = (*INCOMES, "OTHER_INC", "ADJUSTMENT")
@@ -107,7 +105,7 @@ def tables_4_and_5(context: Context) -> list[Table]:
         )
         found = losses(context, tuple(printed), columns)
         _cells(table, printed, found)
-        _scaling(table, {k: {c: m.value for c, m in v.items()} for k, v in found.items()})
+        noise_claims(table, {k: {c: m.value for c, m in v.items()} for k, v in found.items()})
         ratio = [found[f"mixadd{s}"]["IL4"].value / (int(s) / 100) for s in STRENGTHS]
         table.claim(
             "unscaled noise inflates variances by d: IL4 is d to within a fifth",
@@ -193,7 +191,7 @@ def tables_6_and_7(context: Context) -> list[Table]:
         + ", ".join(f"{f:.3f} (zone {z:.3f})" for f, z in swaps)
         + f"; noise at most {max(noise):.3f}",
         reason="the printed 0.80, 0.61 and 0.49 of rank swapping can't be reached without blocking on "
-        "demographic variables, which the paper doesn't mention; and in a small file noise is linked more often",
+        "demographic variables, which the paper doesn't mention; in a small file noise is linked more often",
     )
     six.claim(
         "of noise, the zone holds only part of the links",
