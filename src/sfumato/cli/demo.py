@@ -94,9 +94,9 @@ def run(args: argparse.Namespace) -> int:
     release = run_.release(folder / "release", overwrite=args.overwrite)
     found = run_.results["linkage"]
     say(
-        f"What it means: who already has all five amounts and the keys finds {found.rate:.0%} of the households",
-        f"(by chance {found.baseline:.0%}), so this mask alone doesn't stop him. Lower `correlation`, recode the",
-        "keys, or set a limit such as `linkage.rate = { at_most = 0.1 }` in the plan, and run it again.",
+        f"What it means: who already has all five amounts and the keys finds {found.rate:.0%} of the",
+        f"households (by chance {found.baseline:.0%}); this mask doesn't stop him. Lower `correlation`,",
+        "recode the keys, or set a limit such as `linkage.rate = { at_most = 0.1 }`, and run the plan again.",
         "",
         f"release:  {release.public}   (this part is for handing out)",
         f"internal: {release.internal}   (this part is for the safe)",
