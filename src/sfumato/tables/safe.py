@@ -24,6 +24,8 @@ PROVABLE_CELLS: Final = 20_000
 """Up to this many cells the exact program is tried for a better bound; beyond, a search."""
 GOOD_GAP: Final = 0.01
 """A solution this near to its bound isn't worked on further."""
+STEPS_A_SECOND: Final = 5_000_000
+"""How many cube moves are tried in a second, roughly."""
 FREE_CELLS: Final = 1_000
 """How many small cells each round of the search decides anew."""
 
@@ -147,7 +149,8 @@ def safe_table(
         raise ParameterError(f"time_limit must be above 0 seconds, not {time_limit}")
     kept = margin_sets(margins, given.keys)
     problem, active = _problem(given, tolerance, kept, objective, weights, structural_zeros)
-    solution = _search(problem, time_limit)
+    cubes = _Cubes(given.counts.shape, active) if any(len(names) > 1 for names in kept) else None
+    solution = _search(problem, time_limit, cubes)
     if solution.table is None:
         raise _no_table(problem, solution, given, kept, tolerance, time_limit)
     counts = np.zeros(given.counts.size, dtype=np.int64)
@@ -241,7 +244,32 @@ def _problem(
     return Problem(flat[active], tolerance, price[active], tuple(cells), tuple(totals), objective), active
 
 
-def _search(problem: Problem, time_limit: float) -> Solution:
+@dataclass(frozen=True)
+class _Cubes:
+    """Where the problem's cells stand in the table, for moves on the corners of cubes."""
+
+    shape: tuple[int, ...]
+    active: npt.NDArray[np.int64]
+
+    def search(self, problem: Problem, seconds: float) -> Solution:
+        """The best table that annealed cube moves reach in about this time."""
+        from sfumato.kernels.safe import anneal
+
+        size = math.prod(self.shape)
+        counts = np.zeros(size, dtype=np.int64)
+        stays = np.ones(size, dtype=np.bool_)
+        weights = np.ones(size)
+        counts[self.active], stays[self.active] = problem.counts, False
+        weights[self.active] = problem.weights
+        steps = int(min(100_000 * size, STEPS_A_SECOND * seconds))
+        heat = 2.0 * problem.tolerance * float(np.median(problem.weights))
+        draws = Seed.from_int(0).draws("safe").stream("cubes").generator()
+        shape, cold = np.array(self.shape), 0.05 * heat
+        best, found = anneal(counts, stays, shape, problem.tolerance, weights, steps, heat, cold, heat, draws)
+        return Solution(best[self.active] if found else None, -np.inf, "feasible" if found else "unknown")
+
+
+def _search(problem: Problem, time_limit: float, cubes: _Cubes | None = None) -> Solution:
     """The best table within the time, and the best bound."""
     end = time.perf_counter() + time_limit
 
@@ -260,11 +288,21 @@ def _search(problem: Problem, time_limit: float) -> Solution:
     bound = relaxation.bound
     best: Solution | None = None
     share = relaxation.fractions
-    if share is not None:
+    if cubes is not None:
+        # Margins of several keys leave many cells broken at a vertex: moves on cubes do better.
+        best = _better(problem, best, cubes.search(problem, left() * 0.6))
+    if share is not None and best is None:
         # A vertex has few broken cells: hold the whole ones, decide the broken ones, and only then
         # ask the moves of the large cells to be whole.
         fixed = np.where(np.abs(share - np.rint(share)) <= 1e-6, np.rint(share), np.nan)
-        rough = solve(problem, exact=False, loose=True, fixed=fixed, seconds=left() / 2, gap=GOOD_GAP / 5)
+        rough = solve(
+            problem,
+            exact=False,
+            loose=True,
+            fixed=fixed,
+            seconds=left() / (4 if cubes else 2),
+            gap=GOOD_GAP / 5,
+        )
         best = _whole(problem, rough, left)
     if best is None and left() > 0:
         best = _better(problem, best, solve(problem, exact=False, seconds=left() / 2, gap=GOOD_GAP))
