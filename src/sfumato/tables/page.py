@@ -13,10 +13,11 @@ MOST_SLICES = 40
 MOST_LEVELS = 60
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1d2530; max-width: 1180px;
+body { font: 15px/1.5 system-ui, sans-serif; color: #1d2530; max-width: 1240px;
   margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.6rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-.warn { color: #8a3b00; font-weight: 600 } .pair { display: flex; gap: 2.5rem; flex-wrap: wrap }
+.warn { color: #8a3b00; font-weight: 600 } .pair { display: flex; gap: 1.2rem; flex-wrap: wrap }
+.pair table { font-size: 13px } .pair th, .pair td { padding: .15rem .4rem } .facts td { text-align: left }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0 }
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem }
 th, td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid #d9dee5 }
@@ -49,7 +50,7 @@ def page(safe: SafeTable) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>A safe table</title>'
         f"<style>{_STYLE}</style><h1>A safe table</h1>"
         '<p class="warn">Internal: this page shows the original counts. Don\'t hand it out.</p>'
-        f"<table>{rows}</table>"
+        f'<table class="facts">{rows}</table>'
         '<p class="key"><span style="background:#fde3c8">more than before</span>'
         '<span style="background:#cfe3f5">fewer than before</span>'
         '<span style="outline:2px solid #b3261e">below the tolerance</span></p>'
@@ -114,6 +115,7 @@ def _cell(safe: SafeTable, count: int, before: int) -> str:
         kinds.append("unsafe")
     if count != before:
         kinds.append("up" if count > before else "down")
-    change = f" <small>({count - before:+d})</small>" if count != before else ""
+    sign = "+" if count > before else "−"
+    change = f" <small>({sign}{abs(count - before)})</small>" if count != before else ""
     name = f' class="{" ".join(kinds)}"' if kinds else ""
     return f"<td{name}>{count:,}{change}</td>"
