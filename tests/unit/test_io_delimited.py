@@ -235,3 +235,10 @@ def test_real_files(reference_data):
         assert sf.read(reference_data / name).frame.shape == shape
     titanic = sf.read(reference_data / "titanic_889.csv")
     assert titanic.column("Age").null_count() == 177
+
+
+def test_several_columns_of_true_and_false_with_their_types_said(tmp_path: Path) -> None:
+    path = tmp_path / "flags.csv"
+    path.write_text("a,b\ntrue,\n,FALSE\n")
+    back = sf.read(path, types={"a": pl.Boolean, "b": pl.Boolean}).frame
+    assert back.to_dict(as_series=False) == {"a": [True, None], "b": [None, False]}

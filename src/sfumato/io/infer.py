@@ -43,7 +43,7 @@ def _comma(column: str) -> pl.Expr:
 
 def _true_false(column: str) -> pl.Expr:
     text = pl.col(column).str.to_lowercase()
-    return pl.when(text == "true").then(True).when(text == "false").then(False)
+    return pl.when(text == "true").then(True).when(text == "false").then(False).alias(column)
 
 
 def _date(column: str) -> pl.Expr:
