@@ -144,16 +144,7 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """The plan in a TOML file; a PlanError lists every mistake with its line."""
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            raise InputError(f"{path} isn't UTF-8 text", hint="save the plan as UTF-8") from None
-        except OSError as problem:
-            raise InputError(
-                f"the plan {path} can't be read: {problem.strerror}",
-                hint="`sfumato init FILE` writes a first plan for a data file",
-            ) from None
-        return cls.loads(text, base=path.parent, name=str(path))
+        return cls.loads(plan_source.read_text(path), base=path.parent, name=str(path))
 
     @classmethod
     def loads(cls, text: str, *, base: str | Path = ".", name: str | None = None) -> Plan:

@@ -13,16 +13,30 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path as File
 from typing import Any, TypeAlias
 
 import tomlkit
 from tomlkit.exceptions import ParseError, TOMLKitError
 
-from sfumato.errors import PlanError, Problem
+from sfumato.errors import InputError, PlanError, Problem
 
 Path: TypeAlias = tuple[str | int, ...]
 
 _HEADER = re.compile(r"^\s*(\[\[?)(.+?)(\]\]?)\s*(#.*)?$")
+
+
+def read_text(path: File) -> str:
+    """The text of a plan's file; what can't be read is said in a sentence."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} isn't UTF-8 text", hint="save the plan as UTF-8") from None
+    except OSError as problem:
+        raise InputError(
+            f"the plan {path} can't be read: {problem.strerror}",
+            hint="`sfumato init FILE` writes a first plan for a data file",
+        ) from None
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -289,7 +289,10 @@ def _write_json(path: Path, content: Any) -> None:
 def check_release(
     run: Run, path: Path, columns: list[str], order: npt.NDArray[np.int64], written: _Written
 ) -> None:
-    """Read the file back: the same values, no id, no order, no flag, no metadata of the source."""
+    """Read the file back: the same values, no id, no order, no flag, no metadata of the source.
+
+    Values are compared where a format keeps types (Parquet, Arrow); of others, columns and records.
+    """
     from sfumato.io import read
 
     original = run.original.schema

@@ -35,20 +35,12 @@ def run(args: argparse.Namespace) -> int:
         return BAD
     from pathlib import Path
 
-    from sfumato.errors import InputError, Problem
+    from sfumato.errors import Problem
     from sfumato.plan_reader import read_plan
+    from sfumato.plan_source import read_text
 
     path = Path(args.plan)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{path} isn't UTF-8 text", hint="save the plan as UTF-8") from None
-    except OSError as problem:
-        raise InputError(
-            f"the plan {path} can't be read: {problem.strerror}",
-            hint="`sfumato init FILE` writes a first plan for a data file",
-        ) from None
-    plan, problems = read_plan(text, base=path.parent)
+    plan, problems = read_plan(read_text(path), base=path.parent)
     if plan is not None and not args.no_data:
         problems = sorted([*problems, *_of_data(plan), *plan.check()])
     if plan is not None and plan.data_path is None:
