@@ -12,10 +12,12 @@ nest: records that share a class at one level share it at every coarser one.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -107,9 +109,27 @@ class Hierarchy:
         return tuple(dict.fromkeys(self.levels[level]))
 
 
-def file_text(path: str | Path, what: str) -> str:
+_BASE: Final[ContextVar[Path]] = ContextVar("the folder that relative paths start from", default=Path())
+
+
+@contextmanager
+def relative_to(folder: Path) -> Iterator[None]:
+    """Within it, the relative paths of hierarchies and recodings start from this folder.
+
+    A plan's steps run within the plan's folder, so that the plan works from anywhere, while the paths
+    stay as the plan writes them: an absolute one would put the owner's folders into a public report.
+    """
+    token = _BASE.set(folder)
     try:
-        raw = Path(path).read_bytes()
+        yield
+    finally:
+        _BASE.reset(token)
+
+
+def file_text(path: str | Path, what: str) -> str:
+    """The text of a small file of codes, its line ends as newlines."""
+    try:
+        raw = (_BASE.get() / path).read_bytes()
     except OSError as problem:
         raise InputError(f"the {what} file {path} can't be read: {problem.strerror}") from None
     try:

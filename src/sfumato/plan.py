@@ -34,6 +34,7 @@ from sfumato.errors import (
     SfumatoError,
     did_you_mean,
 )
+from sfumato.hierarchy import relative_to
 from sfumato.masks.base import Mask
 from sfumato.measures import Measure
 from sfumato.microdata import Microdata, as_microdata
@@ -117,7 +118,7 @@ class Plan:
     release: ReleaseOptions = field(default_factory=ReleaseOptions)
     title: str | None = None
     base: Path = field(default_factory=Path, compare=False)
-    """The folder that ``data_path`` is relative to."""
+    """The folder that ``data_path`` and the files of its steps are relative to."""
     source: str | None = field(default=None, compare=False, repr=False)
     """The text it was read from."""
 
@@ -263,7 +264,8 @@ class Plan:
         out: list[Problem] = []
         types: dict[str, pl.DataType] = dict(data._types)
         for at, step in enumerate(self.steps):
-            out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
+            with relative_to(self.base):
+                out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
             out += [_at(p, lines, "step", at) for p in _breaks_a_role(step, data.schema)]
             types = step.types_after(types)
         for at, one in enumerate(self.measures):

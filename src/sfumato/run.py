@@ -23,6 +23,7 @@ from sfumato.errors import (
     did_you_mean,
 )
 from sfumato.guarantees import Check, changed, same_memory
+from sfumato.hierarchy import relative_to
 from sfumato.masks.base import Mask, Notes
 from sfumato.measures import Measure, Result, Results
 from sfumato.microdata import Microdata
@@ -132,7 +133,8 @@ def carry_out(
         tell(f"step {label}", 1 + len(records), parts)
         begun = time.perf_counter()
         try:
-            after, notes, checks = engine.apply(mask.knowing(data), current, secret.draws(label))
+            with relative_to(plan.base):
+                after, notes, checks = engine.apply(mask.knowing(data), current, secret.draws(label))
         except (MaskError, GuaranteeError, SchemaError) as problem:
             problem.message = f"step {label}: {problem.message}"
             raise

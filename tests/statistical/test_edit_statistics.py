@@ -85,10 +85,23 @@ def test_riskier_households_fill_the_rate_more_often():
     # Both of a rare pair live in one ward, so that their count there is 2.
     frame = frame.with_columns(W=pl.when(pl.col("K") > 0).then(pl.col("K") % 2).otherwise(pl.col("W")))
     swap = sf.RecordSwap(hierarchy=["W"], keys=["K"], tolerance=0, rate_percent=5)
-    rare = 0.0
-    n = 60
-    for seed in range(n):
+    shares = []
+    for seed in range(120):
         log = swap.carry_out(sf.Microdata(frame), sf.Seed.from_int(seed).draws("e"))[1].log
-        rare += float((log["record"] >= 200).mean())
-    # Of a pair one is drawn (rare with probability near 0.95), the other is any household (1/6 rare).
-    assert 0.45 < rare / n < 0.75
+        shares.append(float((log["record"] >= 200).mean()))
+
+    def by_hand(rng):
+        """Six swaps: one household by its weight, one of the other ward by chance, neither used before."""
+        ward, weight = frame["W"].to_numpy(), np.r_[np.full(200, 1 / 200), np.full(40, 1 / 2)]
+        free = np.ones(240, dtype=bool)
+        for _ in range(6):
+            one = rng.choice(240, p=np.where(free, weight, 0) / weight[free].sum())
+            other = rng.choice(np.flatnonzero(free & (ward != ward[one])))
+            free[[one, other]] = False
+        return float((~free[200:]).sum() / 12)
+
+    rng = np.random.default_rng(3)
+    expected = [by_hand(rng) for _ in range(600)]
+    error = np.sqrt(np.var(shares) / len(shares) + np.var(expected) / len(expected))
+    assert abs(np.mean(shares) - np.mean(expected)) < 4 * error
+    assert error < 0.01

@@ -303,3 +303,33 @@ def test_a_limit_without_its_measure_is_told() -> None:
     plan = Plan(steps=[], measures=[], limits={"linkage.rate": {"at_most": 0.1}})
     with pytest.raises(sf.SfumatoError, match="no such measure"):
         plan.run(sf.Microdata(people()), seed=1)
+
+
+def test_the_files_of_a_step_are_relative_to_the_plan(tmp_path, monkeypatch):
+    study = tmp_path / "study"
+    (study / "codes").mkdir(parents=True)
+    (study / "codes" / "jobs.csv").write_text("11;1;*\n12;1;*\n21;2;*\n")
+    (study / "codes" / "jobs.grc").write_text("9: 11, 12\n8: 21\n")
+    (study / "people.csv").write_text("A,B\n11,11\n12,12\n21,21\n")
+    text = """data = "people.csv"
+[[step]]
+id = "by level"
+mask = "recode"
+column = "A"
+hierarchy = "codes/jobs.csv"
+level = 1
+[[step]]
+id = "by file"
+mask = "recode"
+column = "B"
+mapping = "codes/jobs.grc"
+"""
+    (study / "plan.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    plan = Plan.load("study/plan.toml")
+    assert not [p for p in plan.check() if p.severity == "error"]
+    released = plan.run(seed=1).masked.frame
+    assert released["A"].cast(str).to_list() == ["1", "1", "2"]
+    assert released["B"].cast(str).to_list() == ["9", "9", "8"]
+    # The paths stay as they were written: no folder of the owner's enters a report.
+    assert plan.steps[0].hierarchy == "codes/jobs.csv"
