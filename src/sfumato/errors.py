@@ -100,6 +100,15 @@ def nearest(name: str, options: Iterable[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
+def counted(n: int, thing: str) -> str:
+    """A number of things, as one says it.
+
+    >>> counted(1, "record"), counted(1200, "record")
+    ('1 record', '1,200 records')
+    """
+    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+
+
 def did_you_mean(name: str, options: Iterable[str], *, show: int = 12) -> str:
     """A hint: the nearest right name, else the names there are."""
     options = [str(o) for o in options]

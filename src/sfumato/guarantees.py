@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from sfumato.errors import counted
 from sfumato.microdata import Microdata
 
 
@@ -81,7 +82,7 @@ class Untouched(Guarantee):
                 continue
             n = changed(one, two)
             if n:
-                return f"{column} changed in {n:,} records"
+                return f"{column} changed in {counted(n, 'record')}"
         return None
 
 
@@ -151,7 +152,7 @@ class SumRule(Guarantee):
         held = ~broken_sums(before, self.total, self.components, self.tolerance)
         off = held & broken_sums(after, self.total, self.components, self.tolerance)
         n = int(off.sum())
-        return f"the sum {self.total} is broken in {n:,} records" if n else None
+        return f"the sum {self.total} is broken in {counted(n, 'record')}" if n else None
 
 
 @dataclass(frozen=True)

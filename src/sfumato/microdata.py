@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.errors import InputError, SchemaError, did_you_mean
+from sfumato.errors import InputError, SchemaError, counted, did_you_mean
 from sfumato.schema import Range, Schema
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Microdata:
 
     def __repr__(self) -> str:
         roles = ", ".join(f"{r}={v}" for r, v in self.schema.to_dict()["roles"].items())
-        size = f"{len(self):,} records × {len(self.columns)} columns"
+        size = f"{counted(len(self), 'record')} × {len(self.columns)} columns"
         return f"Microdata({size}{'; ' + roles if roles else ''})"
 
     def dtype(self, column: str) -> pl.DataType:
@@ -227,7 +227,8 @@ class Microdata:
             unread = int(self._flag(at.is_null() & text.fill_null("").ne("")).sum())
             if unread:
                 raise SchemaError(
-                    f"{flag} should flag imputed values of {column}, but holds text in {unread:,} records",
+                    f"{flag} should flag imputed values of {column}, but holds text in "
+                    f"{counted(unread, 'record')}",
                     hint="recode it to 1 (imputed) and 0, or to true and false",
                 )
         return self._flag((at.cast(pl.Float64).fill_nan(None) != 0).fill_null(False))

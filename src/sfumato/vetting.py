@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sfumato.errors import Problem, SchemaError
+from sfumato.errors import Problem, SchemaError, counted
 from sfumato.guarantees import broken_sums
 from sfumato.microdata import Microdata
 
@@ -25,7 +25,7 @@ def vet(data: Microdata) -> list[Problem]:
     for key in (*schema.keys, *schema.geography, *schema.strata):
         if data.missing(key).all():
             word = "key" if key in schema.keys else "column"
-            message = f"the {word} {key} is missing in all {len(data):,} records"
+            message = f"the {word} {key} is missing in all {counted(len(data), 'record')}"
             out.append(Problem(0, message, "take it out of the roles, or mend the missing codes"))
     named = set(schema.named_columns())
     for column in data.columns:
@@ -33,7 +33,7 @@ def vet(data: Microdata) -> list[Problem]:
             n = int(data.column(column).is_infinite().sum())
             if n:
                 row = int(data.column(column).is_infinite().arg_true()[0]) + 1
-                message = f"{column} is infinite in {n:,} records (the first is record {row:,})"
+                message = f"{column} is infinite in {counted(n, 'record')} (the first is record {row:,})"
                 hint = "replace the infinities by nulls or by a missing code"
                 severity = "error" if column in named else "warning"
                 out.append(Problem(0, message, hint, severity))
@@ -56,7 +56,8 @@ def vet(data: Microdata) -> list[Problem]:
             out.append(Problem(0, problem.message, problem.hint))
             continue
         if off and not schema[total].residual:
-            message = f"{total} isn't the sum of {', '.join(components)} in {off:,} of {len(data):,} records"
+            parts = ", ".join(components)
+            message = f"{total} isn't the sum of {parts} in {off:,} of {counted(len(data), 'record')}"
             hint = f"mend the rule, or say `residual = true` under variables.{total} if a part has no column"
             out.append(Problem(0, message, hint))
     return out
@@ -82,7 +83,9 @@ def _text_in_numbers(data: Microdata, column: str) -> Problem:
     bad = (numbers.is_null() & text.is_not_null() & ~pl.Series(data.missing(column))).arg_true()
     rows = ", ".join(f"{int(r) + 1:,}" for r in bad[:5])
     more = f" and {len(bad) - 5:,} more" if len(bad) > 5 else ""
-    message = f"{column} should hold numbers, but has text in {len(bad):,} records (records {rows}{more})"
+    message = (
+        f"{column} should hold numbers, but has text in {counted(len(bad), 'record')} (records {rows}{more})"
+    )
     return Problem(0, message, "mend these records, or say which codes mean missing")
 
 
@@ -93,9 +96,9 @@ def _vet_weight(data: Microdata, weight: str) -> list[Problem]:
     gone, negative = int(np.isnan(values).sum()), int((values < 0).sum())
     out = []
     if gone:
-        out.append(Problem(0, f"the weight {weight} is missing in {gone:,} records"))
+        out.append(Problem(0, f"the weight {weight} is missing in {counted(gone, 'record')}"))
     if negative:
-        out.append(Problem(0, f"the weight {weight} is negative in {negative:,} records"))
+        out.append(Problem(0, f"the weight {weight} is negative in {counted(negative, 'record')}"))
     return out
 
 

@@ -236,7 +236,7 @@ def test_check_says_what_a_run_would_refuse(folder: Path, capsys) -> None:
     (folder / "people.toml").write_text(PLAN + "[variables.INCOME]\nunit = 0.5\n")
     assert main(["check", "people.toml"]) == 2
     shown = capsys.readouterr().out
-    assert "INCOME should hold numbers, but has text in 1 records (records 9)" in shown
+    assert "INCOME should hold numbers, but has text in 1 record (records 9)" in shown
     assert "secret" not in shown
     (folder / "people.toml").write_text("format = 1\n")
     assert main(["check", "people.toml"]) == 0

@@ -266,7 +266,7 @@ def test_guarantees_see_what_is_wrong():
     assert NoUnsafeCombination(("a",), (("a",),), 2, "category").failure(before, after) is not None
     assert OnlySuppressed(("a",)).failure(before, after) is None
     moved = before.with_columns({"a": pl.Series([1, 1, 2, 2, 2])})
-    assert OnlySuppressed(("a",)).failure(before, moved) == "a has another value in 1 records"
+    assert OnlySuppressed(("a",)).failure(before, moved) == "a has another value in 1 record"
 
 
 # -- bad input --------------------------------------------------------------------------------------

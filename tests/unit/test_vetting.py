@@ -33,7 +33,7 @@ def test_a_clean_file_has_no_problems() -> None:
             {"sensitive": ["x"]},
             "error: x is infinite in 2 records (the first is record 2)",
         ),
-        ({"x": [1.0, float("inf")]}, {}, "warning: x is infinite in 1 records"),
+        ({"x": [1.0, float("inf")]}, {}, "warning: x is infinite in 1 record"),
         (
             {"x": ["1", "two", "3", "four"]},
             {"variables": {"x": {"kind": "continuous"}}},

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.coding import code_column, label, pack
-from sfumato.errors import InputError, ParameterError, did_you_mean
+from sfumato.errors import InputError, ParameterError, counted, did_you_mean
 from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ class CellTable:
 
     def __repr__(self) -> str:
         size = f"{len(self):,} combinations of {' × '.join(self.keys)}"
-        return f"CellTable({size}, {self.records:,} records, missing {self.missing.replace('_', ' ')})"
+        return (
+            f"CellTable({size}, {counted(self.records, 'record')}, missing {self.missing.replace('_', ' ')})"
+        )
 
     @cached_property
     def records(self) -> int:
@@ -297,10 +299,10 @@ def checked_weights(data: Microdata, weight: str) -> FloatArray:
     gone = int((~np.isfinite(values)).sum())
     if gone:
         raise InputError(
-            f"the weight {weight} is missing in {gone:,} records",
+            f"the weight {weight} is missing in {counted(gone, 'record')}",
             hint="a record without a weight stands for an unknown number of people; fill it in or drop it",
         )
     negative = int((values < 0).sum())
     if negative:
-        raise InputError(f"the weight {weight} is negative in {negative:,} records")
+        raise InputError(f"the weight {weight} is negative in {counted(negative, 'record')}")
     return values

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.cells import CellTable
 from sfumato.draws import Draws
-from sfumato.errors import Problem
+from sfumato.errors import Problem, counted
 from sfumato.guarantees import Guarantee
 from sfumato.masks.base import Locality, Mask, Notes
 from sfumato.microdata import FloatArray, IntArray, Microdata
@@ -230,5 +230,5 @@ class OnlySuppressed(Guarantee):
                 return f"{column} was {one.dtype} and became {two.dtype}"
             n = int((one.ne_missing(two) & two.is_not_null()).sum())
             if n:
-                return f"{column} has another value in {n:,} records"
+                return f"{column} has another value in {counted(n, 'record')}"
         return None
