@@ -28,6 +28,7 @@ from sfumato.errors import ParameterError, SfumatoError, did_you_mean
 from sfumato.measures import Measure
 from sfumato.microdata import Microdata, as_microdata
 from sfumato.plan import Plan
+from sfumato.replicates import Shared
 
 if TYPE_CHECKING:
     from sfumato.frontier import Outcome
@@ -141,9 +142,11 @@ class Experiment:
                 self._in_processes(given, secret, kept, mark, due, count, Path(scratch), progress)
             else:
                 say = progress or (lambda *_: None)
+                shared = Shared(given)
                 for done, (point, r) in enumerate(due):
                     say(point.label, done, len(due))
-                    _keep(_stored(kept, mark, point, r), _once(point, r, given, _seed_of(secret, point, r)))
+                    rows = _once(point, r, given, _seed_of(secret, point, r), shared)
+                    _keep(_stored(kept, mark, point, r), rows)
             parts = [pl.read_parquet(_stored(kept, mark, p, r)) for p, r in wanted]
             frame = pl.concat(parts) if parts else pl.DataFrame(schema=ROW)
             outcome = Outcome(self, frame, ran=len(due))
@@ -154,7 +157,7 @@ class Experiment:
     def _mark(self, data: Microdata, secret: Seed) -> bytes:
         """What a stored run must have been made of: these measures, these data, this seed."""
         state = hashlib.blake2b(digest_size=16)
-        state.update(secret.commitment(b"experiment").encode())
+        state.update(secret.commitment(b"experiment 2").encode())
         state.update(
             json.dumps([m.to_dict() | {"": m.name} for m in self.plan.measures], default=str).encode()
         )
@@ -228,21 +231,24 @@ def _one_thread_each() -> Iterator[None]:
 
 
 _DATA: Microdata | None = None
+_SHARED: Shared | None = None
 
 
 def _start(path: str, schema: Mapping[str, Any]) -> None:
     """A worker's first act: the data, and one thread for itself."""
-    global _DATA
+    global _DATA, _SHARED
     os.environ["SFUMATO_THREADS"] = "1"
     _DATA = Microdata(pl.read_ipc(path), schema)
+    _SHARED = Shared(_DATA)
 
 
 def _work(point: Point, replicate: int, key: str) -> pl.DataFrame:
     assert _DATA is not None
-    return _once(point, replicate, _DATA, Seed(bytes.fromhex(key)))
+    assert _SHARED is not None
+    return _once(point, replicate, _DATA, Seed(bytes.fromhex(key)), _SHARED)
 
 
-def _once(point: Point, replicate: int, data: Microdata, seed: Seed) -> pl.DataFrame:
+def _once(point: Point, replicate: int, data: Microdata, seed: Seed, shared: Shared) -> pl.DataFrame:
     """One run: a row a figure, or one row with the problem where the run was refused."""
     import warnings
 
@@ -253,17 +259,11 @@ def _once(point: Point, replicate: int, data: Microdata, seed: Seed) -> pl.DataF
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            results = carry_out(point.plan, data, seed).results
+            masked = carry_out(shared.plan(point.plan), data, seed, measure=False).masked
+            for label, one in zip(point.plan.measure_ids(), point.plan.measures, strict=True):
+                rows += [(label, name, v, None) for name, v in shared.figures(one, data, masked)]
     except SfumatoError as problem:
-        rows.append(("", "", None, problem.message))
-    else:
-        for label, result in zip(point.plan.measure_ids(), results, strict=True):
-            numbers = {"value": result.value, **result.figures}
-            rows += [
-                (label, name, float(v), None)
-                for name, v in numbers.items()
-                if isinstance(v, (int, float)) and not isinstance(v, bool)
-            ]
+        rows = [("", "", None, problem.message)]
     seconds = time.perf_counter() - begun
     head = (point.plan.hash(), point.label, replicate)
     return pl.DataFrame([(*head, m, f, v, seconds, why) for m, f, v, why in rows], schema=ROW, orient="row")

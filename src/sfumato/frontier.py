@@ -41,6 +41,19 @@ class Outcome:
         """The runs that were refused, and why."""
         return self.frame.filter(pl.col("problem").is_not_null()).select("point", "replicate", "problem")
 
+    def overlaps(self) -> pl.DataFrame:
+        """The paper's table of every ``interval_overlap`` in the plan, at every point: J over all
+        replicates and coefficients (average, central 90%, intervals that don't overlap).
+
+        Columns as of :func:`~sfumato.utility.overlap_table.overlap_table`, with the point.
+        """
+        from sfumato.utility.intervals import IntervalOverlap
+        from sfumato.utility.overlap_table import table_of_runs
+
+        plan = self.experiment.plan
+        labelled = zip(plan.measure_ids(), plan.measures, strict=True)
+        return table_of_runs(self.frame, {i: m for i, m in labelled if isinstance(m, IntervalOverlap)})
+
     # -- the map ----------------------------------------------------------------------------------
 
     def axes(self, risk: str | None = None, loss: str | None = None) -> tuple[str, str]:

@@ -8,10 +8,12 @@ from typing import Any
 
 from sfumato.cli.frame import OK, print_json, progress, say
 
+OVERLAPS = "overlaps.csv"
 HELP = "run a plan over a grid of parameters and draw the risk-utility map"
 EXAMPLE = """  sfumato compare people.toml --vary incomes.window_percent=2,5,10,15 --replicates 10
   sfumato compare people.toml --vary window_percent=1:15:1 --max-risk 0.1 --out maps/people
-  sfumato compare people.toml --vary a.rate_percent=1:9:1 --vary b.window_percent=1:9:1 --search"""
+  sfumato compare people.toml --vary a.rate_percent=1:9:1 --vary b.window_percent=1:9:1 --search
+  sfumato compare swap.toml --vary n_swap=20,40 --replicates 100 --out tables   (J of its interval_overlap)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from sfumato.errors import MeasureError
     from sfumato.experiment import Experiment
     from sfumato.plan import Plan
 
@@ -57,35 +60,78 @@ def run(args: argparse.Namespace) -> int:
             outcome, saved = found_by.outcome, found_by.saved
         else:
             outcome = experiment.run(**how)
-    found = outcome.points(**chosen)
+    if outcome.frame["problem"].null_count() == 0:
+        raise MeasureError(f"every run was refused: {outcome.problems()['problem'][0]}")
+    overlaps = outcome.overlaps()
+    wants_map = not overlaps.height or any(
+        v is not None for v in (*chosen.values(), args.max_risk, args.max_loss)
+    )
+    try:
+        found = outcome.points(**chosen)
+    except MeasureError:
+        if wants_map:
+            raise
+        found = {}  # analyses alone: their table is what was asked for
     best = None
     if args.max_risk is not None or args.max_loss is not None:
         best = outcome.best(max_risk=args.max_risk, max_loss=args.max_loss, **chosen)
     if args.out:
-        _write_map(Path(args.out), plan.title or Path(args.plan).stem, found)
+        if found:
+            _write_map(Path(args.out), plan.title or Path(args.plan).stem, found)
+        if overlaps.height:
+            overlaps.write_csv(Path(args.out) / OVERLAPS)
     if args.json:
-        print_json({"ok": True, "runs": outcome.ran, "saved": saved, **found, "best": best})
+        tables = {"overlaps": overlaps.to_dicts()} if overlaps.height else {}
+        print_json({"ok": True, "runs": outcome.ran, "saved": saved, **found, "best": best, **tables})
         return OK
-    _show(found, outcome)
+    if found:
+        _show(found)
+    if overlaps.height:
+        _show_overlaps(overlaps)
+    say(f"{outcome.ran} runs made now")
+    for row in outcome.problems().unique("point", maintain_order=True).to_dicts():
+        say(f"refused: {row['point']}: {row['problem']}")
     if saved is not None:
         say(f"the search saved {100 * saved:.0f}% of the grid's runs")
     if best:
         say("", f"best: {best['point']} (risk {best['risk']:.4g}, loss {best['loss']:.4g})")
     if args.out:
-        say("", f"map: {Path(args.out) / 'map.html'}", f"table: {Path(args.out) / 'experiment.parquet'}")
+        folder = Path(args.out)
+        say("", f"table: {folder / 'experiment.parquet'}")
+        if found:
+            say(f"map: {folder / 'map.html'}")
+        if overlaps.height:
+            say(f"overlap of intervals: {folder / OVERLAPS}")
     return OK
 
 
-def _show(found: dict[str, Any], outcome: Any) -> None:
-    width = max(len(p["label"]) for p in found["points"])
+def _show(found: dict[str, Any]) -> None:
+    width = max((len(p["label"]) for p in found["points"]), default=5)
     say(f"{'point':<{width}}  {found['risk']:>28}  {found['loss']:>28}")
     for p in found["points"]:
         risk, loss = (f"{p[k]:.4g} ± {p[k + '_error'] or 0:.2g}" for k in ("y", "x"))
         mark = " *" if p["frontier"] else ""
         say(f"{p['label']:<{width}}  {risk:>28}  {loss:>28}{mark}{' ?' if p['doubtful'] else ''}")
-    say("", f"* on the frontier, ? within two standard errors of changing; {outcome.ran} runs made now")
-    for row in outcome.problems().unique("point", maintain_order=True).to_dicts():
-        say(f"refused: {row['point']}: {row['problem']}")
+    say("", "* on the frontier, ? within two standard errors of changing", "")
+
+
+def _show_overlaps(table: Any) -> None:
+    """The paper's table: J over replicates and coefficients, a block for each analysis."""
+    for (name,), part in table.group_by("analysis", maintain_order=True):
+        rows = part.to_dicts()
+        width = max(5, *(len(r["point"]) for r in rows))
+        say(f"{name}: overlap J of intervals, {rows[0]['family']}: {rows[0]['formula']}")
+        head = "runs  J mean ± error   central 90%        apart (a run)           not estimated"
+        say(f"{'point':<{width}}  {head}")
+        for r in rows:
+            mean = f"{r['average']:.3f} ± " + (f"{r['standard_error']:.3f}" if r["realisations"] > 1 else "?")
+            spread = f"[{r['low']:.3f}, {r['high']:.3f}]"
+            apart = f"{r['non_overlaps']:,} of {r['intervals']:,} ({r['non_overlaps_per_run']:.2f})"
+            say(
+                f"{r['point']:<{width}}  {r['realisations']:>4}  {mean:<15}  {spread:<17}  {apart:<22}  "
+                f"{r['not_estimable']:,}"
+            )
+        say("")
 
 
 def _write_map(folder: Path, title: str, found: dict[str, Any]) -> None:

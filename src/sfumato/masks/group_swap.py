@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -204,8 +204,18 @@ class GroupSwap(Mask):
         if self.n_swap == 0 or self.rate_percent == 0:
             notes.figure("records_moved", 0)
             return data
-        plan = self.prepare(data)
-        return self._carry_through(data, plan, draws, notes)
+        memory: list[tuple[Microdata, SwapPlan]] | None = getattr(self, "_memory", None)
+        if memory is None:
+            return self._carry_through(data, self.prepare(data), draws, notes)
+        if not memory or memory[0][0] is not data:
+            memory[:] = [(data, self.prepare(data))]
+        return self._carry_through(data, memory[0][1], draws, notes)
+
+    def remembering(self) -> GroupSwap:
+        """This mask with a memory: it compares and pairs the strata of the same data only once."""
+        again = replace(self)
+        object.__setattr__(again, "_memory", [])
+        return again
 
     def realisations(self, data: Any, count: int, *, seed: Seed | int | None = None) -> Iterator[Microdata]:
         """``count`` independent maskings, with the strata compared and paired once.

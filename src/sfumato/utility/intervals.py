@@ -35,7 +35,8 @@ class IntervalOverlap(UtilityMeasure):
     intervals) or "logistic" (maximum likelihood, Wald intervals; the response has two values, the
     larger counts as 1). With ``within`` the model is fitted in each stratum, whose members each
     file's own columns give. A coefficient that can't be estimated in one of the files (an aliased
-    or constant term, separation, too few records) is named in ``not_estimable`` and left out of J.
+    or constant term, separation, too few records) is named in ``not_estimable``, counted in
+    ``not_estimated`` and left out of J.
 
     Reference: Karr, Kohnen, Oganian, Reiter, Sanil (2006); Oganian, Lesaja (2016), formula (2).
 
@@ -78,11 +79,14 @@ class IntervalOverlap(UtilityMeasure):
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         one, two = frames_of(original, masked, formula_columns(self.formula))
         rows: list[dict[str, Any]] = []
+        most = 0
         not_estimable: list[str] = []
+        whole_strata = 0
         for label, before, after in matched_strata(original, masked, self.within):
             where = f" in {label}" if label else ""
             if not len(before) or not len(after):
                 not_estimable.append(f"all{where}: the stratum is empty in one file")
+                whole_strata += 1
                 continue
             try:
                 fits = self._fits(one.iloc[before], two.iloc[after])
@@ -90,8 +94,10 @@ class IntervalOverlap(UtilityMeasure):
                 if not self.within:
                     raise
                 not_estimable.append(f"all{where}: {problem.message}")
+                whole_strata += 1
                 continue
             names, (low0, high0), (low1, high1) = fits
+            most = max(most, len(names))
             for k, name in enumerate(names):
                 ends = (low0[k], high0[k], low1[k], high1[k])
                 if not all(math.isfinite(e) for e in ends):
@@ -133,6 +139,8 @@ class IntervalOverlap(UtilityMeasure):
                 "non_overlaps": apart,
                 "non_overlap_share": apart / len(rows),
                 "not_estimable": not_estimable,
+                # A stratum that gives none counts with all its coefficients.
+                "not_estimated": len(not_estimable) + whole_strata * (most - 1),
             },
         )
 

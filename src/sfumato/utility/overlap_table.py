@@ -29,6 +29,10 @@ from sfumato.utility._strata import matched_strata
 from sfumato.utility.intervals import IntervalOverlap, _logistic, estimable, overlap
 
 Interval = tuple[FloatArray, FloatArray]
+J_K = "j_k "
+"""How the figures of single coefficients are named in an experiment's frame."""
+OF_THE_DATA = "C|poly|center|scale|standardize|bs|cr"
+"""Functions of formulas that look at the data, so that a stratum's terms aren't rows of the whole file's."""
 SMALL = 5000
 """Up to so many records the compiled small fit is quicker than the one in blocks."""
 
@@ -45,20 +49,53 @@ def overlap_table(
     where its columns changed.
     """
     data = as_microdata(data)
-    workers = {name: _Analysis(data, one) for name, one in analyses.items()}
+    workers = {name: Analysis(data, one) for name, one in analyses.items()}
     found: dict[str, list[FloatArray]] = {name: [] for name in workers}
+    lost = dict.fromkeys(workers, 0)
     for masked in map(as_microdata, realisations):
         for name, worker in workers.items():
-            found[name].append(worker.j(masked))
-    return pl.DataFrame([_row(name, parts) for name, parts in found.items()])
+            j_k, unknown = worker.overlaps(masked)
+            found[name].append(np.array(list(j_k.values())))
+            lost[name] += unknown
+    return pl.DataFrame([_row(name, parts, lost[name]) for name, parts in found.items()])
 
 
-def _row(name: str, parts: list[FloatArray]) -> dict[str, Any]:
+def table_of_runs(frame: pl.DataFrame, analyses: Mapping[str, IntervalOverlap]) -> pl.DataFrame:
+    """The same table from an experiment's frame, a row for each analysis and point of the grid."""
+    rows = []
+    for name, one in analyses.items():
+        mine = frame.filter(pl.col("measure") == name)
+        text = f"{one.formula}, in each {' × '.join(one.within)}" if one.within else one.formula
+        for (point,), part in mine.group_by("point", maintain_order=True):
+            each = part.filter(pl.col("figure").str.starts_with(J_K))
+            parts = [p["value"].to_numpy() for _, p in each.group_by("replicate", maintain_order=True)]
+            lost = part.filter(pl.col("figure") == "not_estimated")["value"].sum()
+            if parts:
+                row = _row(name, parts, int(lost))
+                row["non_overlaps_per_run"] = row["non_overlaps"] / len(parts)
+                rows.append({"point": point, **row, "family": one.family, "formula": text})
+    return pl.DataFrame(rows)
+
+
+def summary(j_k: Mapping[str, float], lost: int) -> dict[str, Any]:
+    """The figures of :class:`IntervalOverlap` that are numbers."""
+    j = np.array(list(j_k.values()))
+    apart = int((j < 0).sum())
+    return {
+        "value": float(j.mean()),
+        "j": float(j.mean()),
+        "coefficients": len(j),
+        "non_overlaps": apart,
+        "non_overlap_share": apart / len(j),
+        "not_estimated": lost,
+    }
+
+
+def _row(name: str, parts: list[FloatArray], lost: int) -> dict[str, Any]:
     if not parts:
         raise MeasureError("there is no realisation to compare")
-    every = np.concatenate(parts)
-    known = every[np.isfinite(every)]
-    means = np.array([p[np.isfinite(p)].mean() for p in parts if np.isfinite(p).any()])
+    known = np.concatenate(parts)
+    means = np.array([p.mean() for p in parts if len(p)])
     if not len(known):
         raise MeasureError(f"{name}: no coefficient can be estimated in both files")
     return {
@@ -70,24 +107,39 @@ def _row(name: str, parts: list[FloatArray]) -> dict[str, Any]:
         "high": float(np.quantile(known, 0.95)),
         "non_overlaps": int((known < 0).sum()),
         "intervals": len(known),
-        "not_estimable": len(every) - len(known),
+        "not_estimable": lost,
     }
 
 
-class _Analysis:
-    """One regression, with what the original gives kept."""
+class Analysis:
+    """One regression of many masked files, with what the original gives kept.
+
+    Where the short way isn't sure to give what :class:`IntervalOverlap` gives (missing values,
+    functions that look at the data of a stratum, a response or categories that the original doesn't
+    have), the measure itself is asked.
+    """
 
     def __init__(self, data: Microdata, measure: IntervalOverlap) -> None:
         self.data, self.measure = data, measure
         self.columns = formula_columns(measure.formula)
-        self.whole = not any(data.missing(c).any() for c in self.columns)
         self.before: dict[str, Interval] = {}
+        self.whole = not (
+            any(c not in data.columns or data.missing(c).any() for c in self.columns)
+            or (measure.within and re.search(rf"\b({OF_THE_DATA})\s*\(", measure.formula))
+        )
         if not self.whole:
             return
+        try:
+            self._look_at_the_original()
+        except MeasureError:  # the measure says it better, or finds strata where it can be done
+            self.whole = False
+
+    def _look_at_the_original(self) -> None:
         from scipy.stats import norm
 
+        data, measure = self.data, self.measure
         self.quantile = float(norm.ppf(0.5 + measure.level_percent / 200.0))
-        self.X, self.y = self._matrices(data)
+        self.X, self.y, self.names = self._matrices(data)
         self.values = np.unique(self.y)
         self.additive = _Additive.of(data, measure.formula, self.X)
         self.labels: list[str] = []
@@ -99,10 +151,13 @@ class _Analysis:
         if measure.within:
             self.heads = data.select(list(measure.within))[heads].with_row_index("stratum")
 
-    def _matrices(self, masked: Microdata) -> tuple[FloatArray, FloatArray]:
+    def _matrices(self, masked: Microdata) -> tuple[FloatArray, FloatArray, list[str]]:
         one, two = frames_of(self.data, masked, self.columns)
         _, matrix = by_formula(self.measure.formula, one, two)
-        return matrix.rhs.to_numpy(dtype=np.float64), matrix.lhs.to_numpy(dtype=np.float64)[:, -1]
+        response = matrix.lhs.to_numpy(dtype=np.float64)
+        if response.shape[1] > 2:
+            raise MeasureError("the response has more than two categories")
+        return matrix.rhs.to_numpy(dtype=np.float64), response[:, -1], [str(c) for c in matrix.rhs.columns]
 
     def _changed_matrices(self, masked: Microdata) -> tuple[FloatArray, FloatArray]:
         """The matrices of a masked file, rebuilt only as far as its columns changed."""
@@ -113,7 +168,7 @@ class _Analysis:
             X = self.additive.matrix(masked, self.X, touched)
             if X is not None:
                 return X, self.y
-        return self._matrices(masked)
+        return self._matrices(masked)[:2]
 
     def _strata(self, masked: Microdata) -> Iterator[tuple[str, IntArray]]:
         """The records of each stratum in the masked file, by one join where it has no new stratum."""
@@ -165,24 +220,44 @@ class _Analysis:
             estimate[keep], error[keep] = _logistic(X[:, keep], y)
         return estimate, error
 
-    def j(self, masked: Microdata) -> FloatArray:
-        """J_k of every stratum and coefficient, NaN where one can't be estimated."""
-        if not self.whole:
+    def overlaps(self, masked: Microdata) -> tuple[dict[str, float], int]:
+        """J_k by its label (as in ``IntervalOverlap``), and how many coefficients can't be estimated."""
+        found = self._short_way(masked) if self.whole and len(masked) == len(self.data) else None
+        if found is None:
             result = self.measure.measure(self.data, masked)
-            table = result.breakdown
-            assert table is not None
-            return np.asarray(np.r_[table["j"].to_numpy(), np.full(len(result.not_estimable), np.nan)])
-        X, y = self._changed_matrices(masked)
-        unknown = (np.full(X.shape[1], np.nan),) * 2
-        out = []
-        for label, rows in self._strata(masked):
-            low0, high0 = self.before.get(label, unknown)
-            low1, high1 = self._interval(X, y, rows) if len(rows) else unknown
-            ends = np.stack([low0, high0, low1, high1], axis=1)
-            out += [
-                overlap((a, b), (c, d)) if np.isfinite(a + b + c + d) else math.nan for a, b, c, d in ends
-            ]
-        return np.array(out)
+            return dict(result.j_k), int(result.not_estimated)
+        if not found[0]:
+            raise MeasureError(
+                "no coefficient can be estimated in both files", hint="take a smaller model or coarser strata"
+            )
+        return found
+
+    def _short_way(self, masked: Microdata) -> tuple[dict[str, float], int] | None:
+        try:
+            if any(masked.missing(c).any() for c in self.columns):
+                return None
+            X, y = self._changed_matrices(masked)
+            logistic = self.measure.family == "logistic"
+            if X.shape != self.X.shape or (
+                logistic and y is not self.y and not np.isin(y, self.values).all()
+            ):
+                return None
+            unknown = (np.full(X.shape[1], np.nan),) * 2
+            out: dict[str, float] = {}
+            lost = 0
+            for stratum, rows in self._strata(masked):
+                low0, high0 = self.before.get(stratum, unknown)
+                low1, high1 = self._interval(X, y, rows) if len(rows) else unknown
+                ends = np.stack([low0, high0, low1, high1], axis=1)
+                known = np.isfinite(ends).all(axis=1)
+                lost += int((~known).sum())
+                for k in np.flatnonzero(known):
+                    a, b, c, d = ends[k].tolist()
+                    label = f"{stratum}: {self.names[k]}" if stratum else self.names[k]
+                    out[label] = overlap((a, b), (c, d))
+        except MeasureError:
+            return None
+        return out, lost
 
 
 @dataclass(frozen=True)
