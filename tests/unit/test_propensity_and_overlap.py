@@ -83,6 +83,57 @@ def test_a_sampled_null_is_scaled_to_the_file() -> None:
     assert sampled.null_mean == pytest.approx(whole.null_mean, rel=4 * math.sqrt(2 * 2 / 2 / 60))
 
 
+def test_the_score_step_is_what_a_refit_gives() -> None:
+    rng = np.random.default_rng(11)
+    x, z = (pl.DataFrame(rng.gamma(2.0, size=(500, 4)), schema=list("ABCD")) for _ in range(2))
+    refit = sf.Propensity(permutations=25, null="refit").measure(x, z)
+    score = sf.Propensity(permutations=25, null="score").measure(x, z)
+    one, two = (r.breakdown["null"].to_numpy() for r in (refit, score))
+    assert two == pytest.approx(one, rel=0.02)  # the same shuffles; the share is of order 4/1000
+    assert score.value == refit.value
+    assert refit.null_kind == "fitted anew"
+    assert score.null_kind == "by its score step"
+    assert score.expected == pytest.approx(4 * 0.25 / 1000)
+    assert score.p_value_law == pytest.approx(stats.chi2.sf(score.value * 1000 / 0.25, 4))
+
+
+def test_the_score_null_of_all_shuffles_has_its_exact_mean() -> None:
+    from itertools import combinations
+
+    from sfumato.utility._null import basis
+
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(8, 3))
+    X[:, 2] = X[:, 0] - 2 * X[:, 1]  # columns that add up: rank 2
+    Q = basis(X)
+    assert Q.shape == (8, 2)
+    assert np.allclose(Q.T @ Q, np.eye(2), atol=1e-12)
+    found = []
+    for chosen in combinations(range(8), 3):
+        y = np.isin(np.arange(8), chosen) - 3 / 8
+        fitted = X @ np.linalg.lstsq(X - X.mean(axis=0), y, rcond=None)[0]
+        found.append(np.square(fitted - fitted.mean()).mean())
+        assert np.square(y @ Q).sum() / 8 == pytest.approx(found[-1], abs=1e-12)
+    assert np.mean(found) == pytest.approx(2 * (3 / 8) * (5 / 8) / 7)
+
+
+def test_the_null_of_a_table_is_exact_by_the_score_and_rare_cells_count() -> None:
+    rng = np.random.default_rng(13)
+    frame = pl.DataFrame({"T": rng.choice(list("abc"), 400)})
+    other = pl.DataFrame({"T": rng.choice(list("abc"), 400)})
+    nulls = [
+        sf.Propensity(permutations=5, null=n).measure(frame, other).breakdown["null"].to_numpy()
+        for n in ("refit", "score")
+    ]
+    assert nulls[0] == pytest.approx(nulls[1], rel=1e-5)
+    # 2 terms in the sample's rank, and a third category that few records have.
+    rare = frame.with_columns(T=pl.when(pl.int_range(400) == 7).then(pl.lit("z")).otherwise("T"))
+    found = sf.Propensity(permutations=50, permutation_records=100).measure(rare, other)
+    assert found.expected == pytest.approx(3 * 0.25 / 800)
+    assert found.null_mean == pytest.approx(found.expected, rel=4 * math.sqrt(2 / 2 / 50))
+    assert "score step on a sample of 100 records" in found.null_kind
+
+
 def test_swaps_are_seen_only_by_products() -> None:
     rng = np.random.default_rng(2)
     a = rng.normal(size=500)
@@ -126,6 +177,8 @@ def test_propensity_refuses() -> None:
         sf.Propensity(formula="system(A)")
     with pytest.raises(ParameterError, match="must be one of"):
         sf.Propensity(method="forest")
+    with pytest.raises(ParameterError, match="for logistic models"):
+        sf.Propensity(method="boosting", null="score")
     with pytest.raises(MeasureError, match="no term"):
         sf.Propensity().measure(pl.DataFrame({"A": ["x", "x"]}), pl.DataFrame({"A": ["x", "x"]}))
     with pytest.raises(MeasureError, match="can't be used"):

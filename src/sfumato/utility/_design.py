@@ -30,12 +30,27 @@ MAX_LEVELS = 200
 
 @dataclass(frozen=True)
 class Design:
-    """The columns of a model, the same for both files (no intercept column)."""
+    """The columns of a model, the same for both files (no intercept column), one file on the other."""
 
-    original: FloatArray
-    masked: FloatArray
+    stacked: FloatArray
+    records: int
+    """How many records of ``stacked`` are the original's; the masked file's follow."""
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def original(self) -> FloatArray:
+        return self.stacked[: self.records]
+
+    @property
+    def masked(self) -> FloatArray:
+        return self.stacked[self.records :]
+
+    def identical(self) -> bool:
+        """Whether both files have the same terms, record by record."""
+        one, two = self.original, self.masked
+        # Column by column: the first that moved settles it, without a pass over the others.
+        return len(one) == len(two) and all(np.array_equal(one[:, j], two[:, j]) for j in range(one.shape[1]))
 
 
 def formula_problem(formula: str) -> str | None:
@@ -130,12 +145,8 @@ def design_by_formula(formula: str, original: Microdata, masked: Microdata) -> D
     names = [n for n in first.columns if n != "Intercept"]
     dropped = (len(one) - len(first)) + (len(two) - len(second))
     notes = [f"{dropped:,} records with a missing value are left out"] if dropped else []
-    return Design(
-        first[names].to_numpy(dtype=np.float64),
-        second[names].to_numpy(dtype=np.float64),
-        tuple(names),
-        tuple(notes),
-    )
+    parts = [part[names].to_numpy(dtype=np.float64) for part in (first, second)]
+    return Design(np.concatenate(parts), len(parts[0]), tuple(names), tuple(notes))
 
 
 def main_effects(
@@ -163,13 +174,11 @@ def main_effects(
                     # Centred, so that a product isn't the sum of its factors once more.
                     c1, c2 = x1.mean(), x2.mean()
                     ready.append((f"{n1}:{n2}", (x1 - c1) * (x2 - c2), (z1 - c1) * (z2 - c2)))
-    matrices = []
-    for which in (1, 2):
-        matrix = np.empty((len(ready[0][which]) if ready else 0, len(ready)), order="F")
-        for j, term in enumerate(ready):
-            matrix[:, j] = term[which]
-        matrices.append(matrix)
-    return Design(matrices[0], matrices[1], tuple(n for n, _, _ in ready), tuple(notes))
+    n0, n1 = (len(ready[0][1]), len(ready[0][2])) if ready else (0, 0)
+    stacked = np.empty((n0 + n1, len(ready)), order="F")
+    for j, (_, x, z) in enumerate(ready):
+        stacked[:n0, j], stacked[n0:, j] = x, z
+    return Design(stacked, n0, tuple(n for n, _, _ in ready), tuple(notes))
 
 
 def _number(original: Microdata, masked: Microdata, column: str) -> list[tuple[str, FloatArray, FloatArray]]:

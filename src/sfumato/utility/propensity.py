@@ -30,11 +30,15 @@ class Propensity(UtilityMeasure):
     the same length) that it always can. ``method="boosting"`` uses gradient-boosted trees, scored
     out of fold with a record and its masked twin in the same fold.
 
-    How large is large? ``permutations`` refits the model with the labels shuffled: ``null_mean`` and
-    ``null_sd`` are what two samples of the same population would give, ``ratio`` = U_p / null_mean,
-    ``p_value`` the share of the null at or above U_p. (For a logistic model with k terms the null mean
-    is near k c(1−c)/N, given as ``expected``.) Files of more than ``permutation_records`` records
-    are sampled for it and the null scaled by 1/N.
+    How large is large? ``permutations`` shuffles the labels: ``null_mean`` and ``null_sd`` are what two
+    samples of the same population would give, ``ratio`` = U_p / null_mean, ``p_value`` the share of the
+    null at or above U_p. ``null="refit"`` fits the model to each shuffle; ``null="score"`` takes its
+    first Newton step only, (1/N) |P(y − c)|² with P the projection on the terms, which is what a refit
+    gives up to a share of order r/N (more where tails are very heavy). The default refits up to
+    ``permutation_records`` stacked records and takes the score step beyond, on a sample of so many,
+    scaled by 1/N. ``null_kind`` says which.
+    For a logistic model the law is known for large N: U_p ~ c(1−c) χ²_r / N, r the rank of the terms;
+    its mean is ``expected`` and ``p_value_law`` is the chance of U_p or more by it.
 
     A model of main effects sees only the columns' means: a swap keeps these, so U_p is then 0
     however much was swapped. Use ``interactions`` to see what became of the relations.
@@ -66,6 +70,11 @@ class Propensity(UtilityMeasure):
     permutation_records: int = parameter(
         20_000, doc="At most so many stacked records are used for the null.", at_least=100
     )
+    null: Literal["auto", "refit", "score"] = parameter(
+        "auto",
+        doc="How a shuffle is scored: by a refit, by the first Newton step, or by the file's size.",
+        choices=("auto", "refit", "score"),
+    )
 
     def _check(self) -> Sequence[tuple[str, str | None]]:
         out = twice(self.columns, "columns")
@@ -75,6 +84,8 @@ class Propensity(UtilityMeasure):
                 out.append((problem, None))
             if self.columns:
                 out.append(("give `columns` or `formula`, not both", None))
+        if self.null == "score" and self.method != "logistic":
+            out.append(('`null = "score"` is for logistic models', 'set null = "refit"'))
         return out
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
@@ -87,36 +98,38 @@ class Propensity(UtilityMeasure):
         n, k = n0 + n1, len(design.names)
         c = n1 / n
         notes = [*design.notes]
-        aligned = n0 == n1
-        if aligned and np.array_equal(design.original, design.masked):
+        if design.identical():
             value = 0.0
         else:
-            X = np.concatenate([design.original, design.masked])
             y = np.r_[np.zeros(n0), np.ones(n1)]
-            pairs = np.r_[np.arange(n0), np.arange(n1)] if aligned else np.arange(n)
-            value = self._distance(X, y, pairs, draws, notes)
+            pairs = np.r_[np.arange(n0), np.arange(n1)] if n0 == n1 else np.arange(n)
+            value = self._distance(design.stacked, y, pairs, draws, notes)
         figures: dict[str, Any] = {
             "u_p": value,
             "share_masked": c,
             "largest_possible": c * (1 - c),
             "terms": k,
-            "expected": k * c * (1 - c) / n,
         }
-        interval = None
+        sample, Q, rank = self._sample(design, draws)
+        if self.method == "logistic":
+            figures |= {"expected": rank * c * (1 - c) / n, "p_value_law": _law(value, n, c, rank)}
         breakdown = None
         if self.permutations:
-            null = self._null(design, draws)
+            null, kind = self._null(sample, Q, c, n, draws)
+            if Q.shape[1]:  # a rare category may be missing from the sample
+                null *= rank / Q.shape[1]
             mean, sd = float(null.mean()), float(null.std(ddof=1)) if len(null) > 1 else math.nan
             figures |= {
                 "null_mean": mean,
                 "null_sd": sd,
+                "null_kind": kind,
                 "ratio": value / mean if mean > 0 else math.nan,
                 "p_value": float((1 + (null >= value).sum()) / (1 + len(null))),
             }
             breakdown = pl.DataFrame({"null": null})
             notes.append(
                 f"two samples of one population would give {mean:.3g} on average (at most "
-                f"{null.max():.3g} in {len(null)} shuffles)"
+                f"{null.max():.3g} in {len(null)} shuffles, each {kind})"
             )
         if (
             self.method == "logistic"
@@ -128,7 +141,6 @@ class Propensity(UtilityMeasure):
         return Result(
             value=value,
             unit="mean squared distance from c",
-            interval=interval,
             breakdown=breakdown,
             notes=tuple(dict.fromkeys(notes)),
             figures=figures,
@@ -155,20 +167,45 @@ class Propensity(UtilityMeasure):
         c = float(y.mean())
         return min(fit.distance(y), c * (1 - c))
 
-    def _null(self, design: Design, draws: Draws) -> FloatArray:
-        X = np.concatenate([design.original, design.masked])
-        n, ones = len(X), len(design.masked)
+    def _sample(self, design: Design, draws: Draws) -> tuple[FloatArray, FloatArray, int]:
+        """The records that the null is made of, what spans their terms, and the rank of the file's."""
+        X, n = design.stacked, len(design.stacked)
         if n > self.permutation_records:
-            take = draws.stream(purpose="null sample").permutation(n)[: self.permutation_records]
-            X = X[np.sort(take)]
+            random = draws.stream(purpose="null sample").generator()
+            X = X[np.sort(random.choice(n, self.permutation_records, replace=False, shuffle=False))]
+        if self.method != "logistic":
+            return X, np.empty((len(X), 0)), 0
+        from sfumato.utility._null import basis
+
+        Q = basis(X)
+        lost = 0
+        if len(X) < n:
+            lost = sum(np.ptp(X[:, j]) == 0 < np.ptp(design.stacked[:, j]) for j in range(X.shape[1]))
+        return X, Q, Q.shape[1] + int(lost)
+
+    def _null(self, X: FloatArray, Q: FloatArray, c: float, n: int, draws: Draws) -> tuple[FloatArray, str]:
+        """U_p of each shuffle, scaled to the file, and in words how it was got."""
         size = len(X)
+        where = f" on a sample of {size:,} records, scaled to all" if size < n else ""
+        ones = max(1, min(size - 1, round(size * c)))
+        if self.null == "score" or (self.null == "auto" and self.method == "logistic" and size < n):
+            from sfumato.utility._null import score_null
+
+            return score_null(Q, ones, self.permutations, draws) * size / n, f"by its score step{where}"
         labels = np.zeros(size)
-        labels[: max(1, min(size - 1, round(size * ones / n)))] = 1.0
+        labels[:ones] = 1.0
         out = np.empty(self.permutations)
         for r in range(self.permutations):
             order = draws.stream(stratum=str(r), purpose="null").permutation(size)
             out[r] = self._distance(X, labels[order], np.arange(size), draws)
-        return np.asarray(out * size / n)
+        return out * size / n, f"fitted anew{where}"
+
+
+def _law(value: float, n: int, c: float, rank: int) -> float:
+    """P(c(1−c) χ²_r / N ≥ U_p)."""
+    from scipy.special import chdtrc
+
+    return float(chdtrc(rank, value * n / (c * (1 - c)))) if rank else 1.0
 
 
 def _boosted(X: FloatArray, y: FloatArray, pairs: Any, draws: Draws) -> float:
