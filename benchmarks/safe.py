@@ -32,6 +32,7 @@ def main() -> None:
             ((200, 200), 3, 4, "one_way"),
             ((20, 20, 20), 3, 4, "one_way"),
             ((10, 10, 10), 3, 4, "two_way"),
+            ((20, 20, 20), 3, 6, "two_way"),
             ((100, 100, 20), 3, 4, "one_way"),
         ]
     for shape, tolerance, mean, margins in cases:
