@@ -243,3 +243,14 @@ def test_check_says_what_a_run_would_refuse(folder: Path, capsys) -> None:
     shown = capsys.readouterr().out
     assert "warning: the plan names no data" in shown
     assert "warning: the plan has no steps" in shown
+
+
+def test_no_column_name_steers_the_terminal(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text("AGE\x1b[2J,INCOME\n" + "".join(f"{20 + i},{i * 1000}\n" for i in range(40)))
+    assert main(["init", str(file), "--out", str(file.with_suffix(".toml"))]) == 0
+    assert main(["check", str(file.with_suffix(".toml"))]) in (0, 2)
+    assert main(["run", str(file.with_suffix(".toml")), "--out", str(tmp_path / "out")]) in (0, 1, 2)
+    shown = capsys.readouterr()
+    assert "AGE" in shown.out + shown.err
+    assert "\x1b" not in shown.out + shown.err

@@ -61,7 +61,7 @@ def call(name: str, words: list[str]) -> int:
         code = FAILED if isinstance(problem, GuaranteeError) else BAD
         if json_asked:
             print(json.dumps({"ok": False, "error": problem.message, "hint": problem.hint}))
-        print(f"sfumato {name}: {problem}", file=sys.stderr)
+        print(plain(f"sfumato {name}: {problem}"), file=sys.stderr)
         return code
     except KeyboardInterrupt:
         print(f"\nsfumato {name}: stopped; nothing was released", file=sys.stderr)
@@ -97,7 +97,7 @@ def _place(problem: BaseException) -> str:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     if isinstance(message, SfumatoWarning):
-        print(f"warning: {message}", file=sys.stderr)
+        print(plain(f"warning: {message}"), file=sys.stderr)
 
 
 def refuse_same(source: str, *targets: str | None) -> None:
@@ -114,10 +114,22 @@ def refuse_same(source: str, *targets: str | None) -> None:
         seen[place] = "already the name of another output"
 
 
+_CONTROL = {c: "\N{REPLACEMENT CHARACTER}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t"}
+
+
+def plain(text: str) -> str:
+    """The text without control characters: a column's name must not steer the terminal.
+
+    >>> plain("INCOME\x1b[2J")
+    'INCOME\ufffd[2J'
+    """
+    return text.translate(_CONTROL)
+
+
 def say(*lines: str) -> None:
     """Lines for a person, on the standard output."""
     for line in lines:
-        print(line)
+        print(plain(line))
 
 
 def print_json(content: Any) -> None:
