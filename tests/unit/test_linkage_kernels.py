@@ -13,8 +13,9 @@ from scipy.optimize import linear_sum_assignment
 
 from sfumato.draws import Seed
 from sfumato.kernels import linkage as kernels
+from sfumato.kernels import linkage_sparse
 from sfumato.microdata import Microdata
-from sfumato.risk.linkage import assign, blocks, compare
+from sfumato.risk.linkage import assign, blocks, compare, sparse
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import linkage_twins as twins
@@ -39,7 +40,7 @@ def dense(fields):
     """Every pair's weight, by the kernel."""
     out = np.empty((fields.left_records, fields.right_records))
     for i in range(fields.left_records):
-        kernels.score_row(i, 0, fields.right_records, *fields.arrays(), out[i])
+        kernels.score_row(i, 0, fields.right_records, fields.arrays(), out[i])
     return out
 
 
@@ -112,7 +113,7 @@ def sparse_case(rng, n, m, density, levels):
 def test_sparse_assignment_is_optimal_and_its_prices_prove_it(n, m, density, levels, seed):
     rng = np.random.default_rng(seed)
     mask, weights, starts, cols, w, outside = sparse_case(rng, n, m, density, levels)
-    edge, u, v = kernels.assign_sparse(starts, cols, w, outside, m)
+    edge, u, v = linkage_sparse.assign_sparse(starts, cols, w, outside, m)
     has = edge >= 0
     total = w[edge[has]].sum() + outside[~has].sum()
     assert len(set(cols[edge[has]])) == has.sum()
@@ -135,7 +136,10 @@ def test_candidates_are_the_best_ones():
     X, Z = rng.lognormal(8, 1, (30, 4)), rng.lognormal(8, 1, (50, 4))
     fields = compare.agreement_fields(data(X), data(Z), columns(X), tolerance=0.9)
     places, weights = np.empty((30, 7), np.int64), np.empty((30, 7))
-    kernels.top_candidates(0, 30, 0, 50, *fields.arrays(), np.full(30, -1), places, weights, np.empty(30))
+    rows, low, high, sizes = np.arange(30), np.zeros(30, int), np.full(30, 50), np.zeros(30, int)
+    kernels.top_candidates(
+        0, 30, rows, low, high, fields.arrays(), np.full(30, -1), places, weights, sizes, np.empty(30)
+    )
     W = twins.weight_matrix(X, Z, "l", 0.9)
     for i in range(30):
         np.testing.assert_allclose(np.sort(weights[i]), np.sort(W[i])[-7:], atol=1e-9)
@@ -143,19 +147,61 @@ def test_candidates_are_the_best_ones():
         assert len(set(places[i])) == 7
 
 
-def test_the_sparse_way_with_all_candidates_is_the_dense_way():
+@pytest.mark.parametrize("candidates", [1, 3, 60])
+@pytest.mark.parametrize(("n", "m"), [(60, 60), (45, 60), (60, 45)])
+@pytest.mark.parametrize("spread", [0.05, 0.6])
+def test_few_candidates_grow_until_the_assignment_is_the_best_of_all(candidates, n, m, spread):
     rng = np.random.default_rng(3)
-    X = rng.lognormal(8, 1, (60, 4))
-    Z = X * rng.lognormal(0, 0.2, X.shape)
+    X, Z = rng.lognormal(8, 1, (60, 4)), rng.lognormal(0, spread, (60, 4))
+    X, Z = X[:n], (X * Z)[:m]
     fields = compare.agreement_fields(data(X), data(Z), columns(X))
     made = blocks.make_blocks(data(X), data(Z), [], draws())
-    one = assign.link(fields, made, np.arange(60))
-    two = assign.link(fields, made, np.arange(60), dense_pairs=0, candidates=60)
-    outside = twins.weight_matrix(X, Z).min(axis=1)
-    total = np.where(two.match >= 0, two.weight, outside).sum()
-    assert total >= one.weight.sum() - 1e-9
+    truth = np.where(np.arange(n) < m, np.arange(n), -1)
+    one = assign.link(fields, made, truth)
+    two = assign.link(fields, made, truth, dense_pairs=0, candidates=candidates)
+    W = twins.weight_matrix(X, Z)
+    best = W[linear_sum_assignment(W, maximize=True)].sum()
+    linked = two.match >= 0
+    assert linked.sum() == min(n, m)
+    assert len(set(two.match[linked])) == linked.sum()
+    assert two.gap == 0.0
+    assert np.nansum(two.weight) == pytest.approx(best, abs=1e-8)
+    assert np.nansum(one.weight) == pytest.approx(best, abs=1e-8)
     np.testing.assert_allclose(one.nearest, two.nearest)
     assert two.sparse_blocks == 1
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 4), st.integers(0, 10_000))
+def test_several_blockings_are_assigned_exactly_with_as_many_links_as_possible(n, m, candidates, seed):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.integers(1, 6, (n, 2)).astype(float), rng.integers(1, 6, (m, 2)).astype(float)
+    keys = [(rng.integers(0, 3, n), rng.integers(0, 3, m)) for _ in range(2)]
+    one = data(X, a=keys[0][0], b=keys[1][0])
+    two = data(Z, a=keys[0][1], b=keys[1][1])
+    fields = compare.agreement_fields(one, two, ["x0", "x1"], metric="d", tolerance=0.9)
+    made = [blocks.make_blocks(one, two, [k], draws(seed)) for k in "ab"]
+    links = assign.link(fields, made, np.full(n, -1), candidates=candidates)
+    admissible = np.any([left[:, None] == right[None, :] for left, right in keys], axis=0)
+    W = np.where(admissible, twins.weight_matrix(X, Z, "d", 0.9), -1e4)
+    chosen = W[linear_sum_assignment(W, maximize=True)]
+    linked = np.flatnonzero(links.match >= 0)
+    assert links.gap == 0.0
+    assert admissible[linked, links.match[linked]].all()
+    assert len(set(links.match[linked])) == len(linked) == (chosen > -1e3).sum()
+    assert np.nansum(links.weight) == pytest.approx(chosen[chosen > -1e3].sum(), abs=1e-8)
+
+
+def test_an_assignment_that_is_not_proved_says_how_far_it_may_be_off():
+    rng = np.random.default_rng(3)
+    X, Z = rng.lognormal(8, 1, (80, 4)), rng.lognormal(8, 1, (80, 4))
+    fields = compare.agreement_fields(data(X), data(Z), columns(X))
+    made = blocks.make_blocks(data(X), data(Z), [], draws())
+    solved = sparse.assign_large([sparse.Scan(fields, made, np.arange(80))], 2, rounds=2)
+    W = twins.weight_matrix(X, Z)
+    best = W[linear_sum_assignment(W, maximize=True)].sum()
+    assert not solved.proved
+    if (solved.match >= 0).all():
+        assert np.nansum(solved.weight) <= best <= np.nansum(solved.weight) + solved.gap + 1e-9
 
 
 def test_nearest_ties_are_shared():
@@ -184,7 +230,7 @@ def test_patterns_are_counted_as_the_twin_counts_them():
     fields = compare.agreement_fields(data(X), data(Z), columns(X), metric="d", tolerance=0.5)
     counts = np.zeros(27, np.int64)
     rows = np.arange(15)
-    kernels.pattern_counts(rows, np.zeros(15, int), np.full(15, 9), *fields.arrays()[:6], 3, counts)
+    kernels.pattern_counts(rows, np.zeros(15, int), np.full(15, 9), fields.arrays(), 3, counts)
     expected = np.zeros(27, int)
     for i in range(15):
         for k in range(9):

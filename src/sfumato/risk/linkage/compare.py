@@ -72,6 +72,21 @@ class Fields:
             self.tables,
         )
 
+    def weight_range(self) -> tuple[float, float]:
+        """Bounds on the weight of any pair."""
+        low = high = 0.0
+        for j, kind in enumerate(self.kinds):
+            if kind in (SQUARE, MODES):
+                a, b = self.left[j], self.right[j]
+                reach = max(np.max(a, initial=0.0), np.max(b, initial=0.0))
+                reach -= min(np.min(a, initial=0.0), np.min(b, initial=0.0))
+                apart = max(reach, float(self.disagree[j])) ** 2
+                low -= max(apart * (float(self.scale[j].max()) if kind == MODES else 1.0), 2.0)
+                continue
+            ends = self.tables[j] if kind == TABLE else np.append(self.agree[j], self.disagree[j])
+            low, high = low + min(0.0, float(ends.min())), high + max(0.0, float(ends.max()))
+        return low, high
+
     def take(self, left: IntArray, right: IntArray) -> Fields:
         """The same fields of some records, in this order."""
         return replace(
@@ -110,11 +125,12 @@ class Fields:
 
 
 def _picked(array: FloatArray, order: IntArray) -> FloatArray:
-    return (
-        array
-        if array.shape[1] == 1 and len(order) != 1
-        else np.ascontiguousarray(array[:, order % array.shape[1]])
-    )
+    if array.shape[1] == 1:
+        return array
+    out = np.empty((array.shape[0], len(order)))
+    for j in range(array.shape[0]):
+        np.take(array[j], order, out=out[j], mode="clip")  # orders are valid; clipping needs no buffer
+    return out
 
 
 def _stack(one: FloatArray, two: FloatArray) -> FloatArray:
@@ -138,10 +154,11 @@ def agreement_fields(
     left_gone, right_gone = np.zeros((m, n), dtype=np.bool_), np.zeros((m, N), dtype=np.bool_)
     kinds = np.empty(m, dtype=np.int64)
     for j, column in enumerate(known):
-        left_gone[j], right_gone[j] = original.missing(column), masked.missing(column)
         if is_number(original, column) and is_number(masked, column):
             kinds[j] = TENT
-            a, b = original.numbers(column, missing=0.0), masked.numbers(column, missing=0.0)
+            a, b = original.numbers(column), masked.numbers(column)
+            left_gone[j], right_gone[j] = np.isnan(a), np.isnan(b)
+            a[left_gone[j]] = b[right_gone[j]] = 0.0
             if metric == "d":
                 left[j], right[j], size = a, b, np.abs(a)
             else:
@@ -150,6 +167,7 @@ def agreement_fields(
             scale[j] = 1.0 / (tolerance * np.maximum(size, 0.1))
         else:
             kinds[j] = EQUAL
+            left_gone[j], right_gone[j] = original.missing(column), masked.missing(column)
             left[j], right[j] = joint_codes(original, masked, [column])[:2]
     return Fields(
         tuple(known),

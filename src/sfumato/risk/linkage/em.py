@@ -22,7 +22,6 @@ import numpy.typing as npt
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.microdata import FloatArray
-from sfumato.risk.linkage.assign import linkage_kernels
 from sfumato.risk.linkage.blocks import Blocks
 from sfumato.risk.linkage.compare import Fields
 
@@ -70,7 +69,8 @@ class EMFit:
 
 def agreement_patterns(fields: Fields, blocks: Blocks, draws: Draws, *, most: int = _MOST_PAIRS) -> Patterns:
     """The patterns of all pairs within blocks, or of a random sample of records where there are too many."""
-    kernels = linkage_kernels()
+    from sfumato.kernels import linkage as kernels
+
     ordered = fields.take(blocks.left, blocks.right)
     m = len(fields)
     holes = bool((ordered.left_present == 0).any() or (ordered.right_present == 0).any())
@@ -88,7 +88,7 @@ def agreement_patterns(fields: Fields, blocks: Blocks, draws: Draws, *, most: in
         pick = draws.stream(purpose="em sample").uniform(0, len(rows)) < most / blocks.pairs
         rows, low, high = rows[pick], low[pick], high[pick]
     counts = np.zeros(base**m, dtype=np.int64)
-    kernels.pattern_counts(rows, low, high, *ordered.arrays()[:6], base, counts)
+    kernels.pattern_counts(rows, low, high, ordered.arrays(), base, counts)
     seen = np.flatnonzero(counts)
     digits = (seen[:, None] // base ** np.arange(m)) % base
     states = np.where(digits == 2, -1, digits).astype(np.int8)

@@ -101,7 +101,9 @@ class Linkage(Attack):
         at_most=100,
     )
     candidates: int = parameter(
-        32, doc="How many candidates a record keeps in a block too large for a matrix.", at_least=1
+        32,
+        doc="How many candidates a record starts with in a block too large for a matrix.",
+        at_least=1,
     )
     truth: str | None = parameter(
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True

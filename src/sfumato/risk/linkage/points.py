@@ -17,6 +17,7 @@ from sfumato.risk.linkage.assign import Links, link
 from sfumato.risk.linkage.blocks import Blocks, make_blocks
 from sfumato.risk.linkage.compare import Fields, flag_fields, known_columns, point_fields
 from sfumato.risk.linkage.results import attack_result, block_notes, true_links
+from sfumato.risk.linkage.sparse import ROUNDS
 
 _RANK = 1e-9  # eigenvalues below this share of the largest are an exact linear relation
 _FLAG = 2.0  # what a missing value on one side costs, in squared standardised units
@@ -37,7 +38,9 @@ class PointAttack(Attack):
         doc="Whether each released record is linked at most once; else each record's nearest, ties shared.",
     )
     candidates: int = parameter(
-        32, doc="How many candidates a record keeps in a block too large for a matrix.", at_least=1
+        32,
+        doc="How many candidates a record starts with in a block too large for a matrix.",
+        at_least=1,
     )
     truth: str | None = parameter(
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
@@ -47,7 +50,13 @@ class PointAttack(Attack):
         return known_columns(original, masked, self.known, numbers=True)
 
     def _link(
-        self, fields: Fields, blocks: Blocks, truth: IntArray, *, one_to_one: bool | None = None
+        self,
+        fields: Fields,
+        blocks: Blocks,
+        truth: IntArray,
+        *,
+        one_to_one: bool | None = None,
+        rounds: int = ROUNDS,
     ) -> Links:
         return link(
             fields,
@@ -55,6 +64,7 @@ class PointAttack(Attack):
             truth,
             one_to_one=self.one_to_one if one_to_one is None else one_to_one,
             candidates=self.candidates,
+            rounds=rounds,
         )
 
     def _blocks(self, original: Microdata, masked: Microdata, draws: Draws) -> Blocks:

@@ -161,7 +161,7 @@ def attack_result(
     if unreached:
         said.append(f"{unreached:,} records had no admissible counterpart left and stayed without a link")
     if links.sparse_blocks:
-        said.append("large blocks were assigned over each record's best candidates")
+        said.append(_sparse_note(links))
     return Result(
         value=rate,
         unit="share of records re-identified",
@@ -180,10 +180,23 @@ def attack_result(
             "zone_links": int(in_zone.sum()),
             "zone_threshold": threshold if np.isfinite(threshold) else None,
             "pairs": links.pairs,
+            "assignment_gap": links.gap if np.isfinite(links.gap) else None,
             **(figures or {}),
         },
         confidential={"links": frame, "risky": risky, **(confidential or {})},
     )
+
+
+def _sparse_note(links: Links) -> str:
+    """Whether the assignment by candidates is the best over all pairs."""
+    start = "large blocks were assigned by each record's best candidates"
+    if links.gap == 0.0:
+        return f"{start}; no other 1-1 assignment is heavier, as its dual prices prove"
+    if not np.isfinite(links.gap):
+        return f"{start}; a heavier 1-1 assignment over all pairs isn't ruled out"
+    total = float(np.nansum(np.abs(links.weight)))
+    share = f" ({links.gap / total:.2%} of the total)" if total > 0 else ""
+    return f"{start}; another 1-1 assignment could be heavier by {links.gap:.3g}{share} at most"
 
 
 def block_notes(block_on: Sequence[str], known: Sequence[str], *, truth: str | None) -> list[str]:
