@@ -261,6 +261,23 @@ def test_the_form_root_and_variance_of_noise_are_found(d):
     assert sf.NoiseAttack().measure(frame(X), normal).form == "normal"
 
 
+def test_noise_that_keeps_a_sum_is_learnt_and_never_weaker_than_self_training():
+    """A total whose unmasked part is in no known column: one direction has no noise at all."""
+    rng = np.random.default_rng(5)
+    X = correlated(500, 5)[:, :4]
+    rest = np.exp(9 + rng.normal(size=500))
+    Z = twins.normal_noise(X, 0.1, rng)
+    one = frame(np.column_stack([X, X.sum(axis=1) + rest]))
+    two = frame(np.column_stack([Z, Z.sum(axis=1) + rest]))
+    aware = sf.NoiseAttack(form="normal").measure(one, two)
+    assert aware.covariance == "learnt"
+    assert any("isn't proportional" in note for note in aware.notes)
+    plain = sf.DistanceLinkage(metric="mahalanobis").measure(one, two)
+    alone = sf.SelfTrainedLinkage(space="values").measure(one, two)
+    assert aware.rate > plain.rate + 0.1
+    assert aware.rate >= alone.rate - 0.005
+
+
 def test_noise_of_its_own_in_each_stratum():
     X = correlated(300)
     X[150:] *= 20

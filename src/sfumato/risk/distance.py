@@ -108,19 +108,21 @@ class SelfTrainedLinkage(PointAttack):
     def _train(self, points: Points, blocks: Blocks, truth: IntArray) -> tuple[Links, int, float]:
         """Link, learn, link again: the last links, the number of rounds, the mean log-likelihood ratio."""
         left, right = points.left, points.right
-        links = self._link(points.fields(left, right), blocks, truth, one_to_one=True)
+        # While it learns, the best of the first candidates will do in blocks too large for a matrix.
+        links = self._link(points.fields(left, right), blocks, truth, one_to_one=True, rounds=0)
         residual = _residual_covariance(left, right, links)
         rounds = 0
         if left.shape[1] and (links.match >= 0).sum() > 1:
             while rounds < self.iterations:
-                again = self._link(points.turned(whitener_of(residual)), blocks, truth, one_to_one=True)
+                turned = points.turned(whitener_of(residual))
+                again = self._link(turned, blocks, truth, one_to_one=True, rounds=0)
                 rounds += 1
                 stays = bool((again.match == links.match).all())
                 links, residual = again, _residual_covariance(left, right, again)
                 if stays:
                     break
         gain = _log_ratio(left, right, links, residual)
-        if not self.one_to_one:
+        if not self.one_to_one or (links.gap and left.shape[1]):
             links = self._link(points.turned(whitener_of(residual)), blocks, truth)
         return links, rounds, gain
 

@@ -12,6 +12,7 @@ from sfumato.draws import Draws
 from sfumato.measures import Result
 from sfumato.microdata import FloatArray, IntArray, Microdata
 from sfumato.parameters import parameter
+from sfumato.risk.distance import covariance, whitener_of
 from sfumato.risk.linkage.assign import Links
 from sfumato.risk.linkage.blocks import Blocks, make_blocks
 from sfumato.risk.linkage.compare import joint_codes, known_columns, point_fields
@@ -21,6 +22,7 @@ from sfumato.risk.linkage.results import attack_result, block_notes
 _ROOTS = ("principal", "cholesky", "symmetric")
 _ROUNDS = 6
 _NO_NOISE = 1e-12  # a ratio below this is rounding
+_SHRINK = 1e-6  # the least variance of the noise in any direction, in units of the data's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,9 @@ class NoiseAttack(PointAttack):
     """Re-identify records of a noise-masked file by the likelihood of the noise, 1-1.
 
     Noise with covariance dΣ is white after Σ^−½, and Σ can be had from the data. For normal noise
-    the likelihood of a pair is then its Mahalanobis distance, whatever d is. For mixture noise each
+    the likelihood of a pair is then its Mahalanobis distance, whatever d is; where his links show
+    another covariance of the noise (sums that were kept, zeros that were left alone), he learns it
+    from them and links again. For mixture noise each
     white component lies near ±θ, θ = √(1 − σ²): the log-likelihood of a pair is −Σ_j (|w_j| − θ)² /
     2σ² with w = L⁺(z − x)/√d and L the root that coloured the noise. The intruder who isn't told
     the form, the root or d tries them, and keeps the likeliest.
@@ -95,6 +99,11 @@ class NoiseAttack(PointAttack):
             + ("" if self.form == "auto" else f", of {self.form} form")
             + ("" if self.variance_ratio is None else ", and its variance"),
         ]
+        if best.learnt:
+            notes.append(
+                "the noise's covariance isn't proportional to the data's (sums that were kept, or values "
+                "that weren't masked); he learnt it from his links"
+            )
         if self.form != "normal" and not whole:
             notes.append(
                 "the mixture's likelihood needs all columns of correlated noise; the normal one was used"
@@ -109,6 +118,7 @@ class NoiseAttack(PointAttack):
                 "form": best.form,
                 "root": best.root,
                 "variance_ratio": best.ratio,
+                "covariance": "learnt" if best.learnt else "proportional",
                 "log_likelihood": best.log_likelihood,
             },
         )
@@ -123,12 +133,34 @@ class NoiseAttack(PointAttack):
             return whitener(np.diag(np.diag(cov)) if self.independent else cov)
 
         left, right = _mapped(points.left, points.right, strata, transform)
-        links = self._link(points.fields(left, right), blocks, truth)
+        links = self._link(points.fields(left, right), blocks, truth, one_to_one=True)
         apart = _residuals(left, right, links)
-        ratio = float((apart**2).mean()) if apart.size else 0.0
-        d = max(ratio, _NO_NOISE)
-        log_likelihood = -0.5 * apart.shape[1] * (np.log(2 * np.pi * d) + 1.0)
-        return _Fit("normal", None, links, self.variance_ratio or ratio, log_likelihood)
+        n, m = apart.shape
+        if n < 2 or m == 0:
+            return _Fit("normal", None, self._link(points.fields(left, right), blocks, truth), 0.0, 0.0)
+        ratio = float((apart**2).mean())
+        log_likelihood = -0.5 * m * (np.log(2 * np.pi * max(ratio, _NO_NOISE)) + 1.0)
+        # One number against m (m + 1) / 2: a covariance of its own must be worth that many (BIC).
+        price = 0.5 * np.log(n) / n * (m * (m + 1) / 2 - 1)
+        learnt = False
+        for _ in range(_ROUNDS if ratio > _NO_NOISE and not self.independent else 0):
+            residual = covariance(apart)
+            own = _own_log_likelihood(residual) - price
+            if own <= log_likelihood:
+                break
+            learnt, log_likelihood = True, own
+            matrix = whitener_of(residual)
+            again = self._link(
+                points.fields(left @ matrix.T, right @ matrix.T), blocks, truth, one_to_one=True
+            )
+            if (again.match == links.match).all():
+                break
+            links, apart = again, _residuals(left, right, again)
+            ratio = float((apart**2).mean())
+        if not self.one_to_one:
+            matrix = whitener_of(covariance(apart)) if learnt else np.eye(m)
+            links = self._link(points.fields(left @ matrix.T, right @ matrix.T), blocks, truth)
+        return _Fit("normal", None, links, self.variance_ratio or ratio, log_likelihood, learnt)
 
     def _mixture(
         self, points: Points, blocks: Blocks, truth: IntArray, strata: Any, root: str, start: float
@@ -181,6 +213,14 @@ class _Fit:
     links: Links
     ratio: float
     log_likelihood: float
+    learnt: bool = False
+    """Whether the noise had a covariance of its own, not proportional to the data's."""
+
+
+def _own_log_likelihood(residual: FloatArray) -> float:
+    """The mean log-likelihood of residuals under their own covariance."""
+    values = np.maximum(np.linalg.eigvalsh(residual), _SHRINK)
+    return float(-0.5 * (len(values) * (np.log(2 * np.pi) + 1.0) + np.log(values).sum()))
 
 
 def _mapped(
