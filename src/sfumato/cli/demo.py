@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     )
     with progress() as tell:
         run_ = sf.Plan.load(plan_path).run(progress=tell)
-    say("", report.text(report.summary(run_, public=False)))
+    say("", report.brief(report.summary(run_, public=False)))
     release = run_.release(folder / "release", overwrite=args.overwrite)
     found = run_.results["linkage"]
     say(

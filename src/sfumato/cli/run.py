@@ -106,7 +106,7 @@ def _refuse_existing(args: argparse.Namespace) -> None:
 def _tell(one: Run) -> None:
     from sfumato import report
 
-    say(report.text(report.summary(one, public=False)))
+    say(report.brief(report.summary(one, public=False)))
 
 
 def _tell_releases(args: argparse.Namespace, releases: list[Release], failed: bool) -> None:

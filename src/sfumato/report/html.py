@@ -7,21 +7,24 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from sfumato.report import charts
+from sfumato.report.drawing import number, percent, plural, short, span
+from sfumato.report.figures import arranged
+from sfumato.report.glance import valued
 
 if TYPE_CHECKING:
     import jinja2
 
 LOSSES = ("il1", "il1s", "il2", "il3", "il4", "il5", "s0", "s1", "s2")
 LOSS_WORDS = {
-    "il1": "values (relative)",
-    "il1s": "values (in √2 sd)",
+    "il1": "values, relative change",
+    "il1s": "values, change in √2 standard deviations",
     "il2": "means",
     "il3": "covariances",
     "il4": "variances",
-    "il5": "correlations",
-    "s0": "s0 = mean of IL2 … IL5",
-    "s1": "s1 = mean of IL1 … IL5",
-    "s2": "s2 = mean of IL1s, IL2, IL4, IL5",
+    "il5": "correlations (absolute change)",
+    "s0": "mean of il2, il3, il4 and il5",
+    "s1": "mean of il1 to il5",
+    "s2": "mean of il1s, il2, il4 and il5",
 }
 
 
@@ -30,7 +33,8 @@ def _template() -> jinja2.Template:
     import jinja2
 
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["number"] = _number
+    environment.filters |= {"number": shown, "percent": percent, "plural": plural, "short": short}
+    environment.globals |= {"span": span, "valued": valued, "arranged": arranged}
     source = files("sfumato.report").joinpath("template.html").read_text(encoding="utf-8")
     return environment.from_string(source)
 
@@ -40,20 +44,27 @@ def html(summary: dict[str, Any]) -> str:
     from markupsafe import Markup
 
     pictures = {name: [Markup(s) for s in drawn] for name, drawn in _pictures(summary).items()}
-    return _template().render(s=summary, pictures=pictures, losses=LOSSES, loss_words=LOSS_WORDS)
+    page = _template().render(s=summary, pictures=pictures, losses=LOSSES, loss_words=LOSS_WORDS)
+    # Signs that no HTML file may hold, should a name or a label have them.
+    return "".join(c if c >= " " or c in "\n\t" else "\ufffd" for c in page if c != "\r")
 
 
 def _pictures(summary: dict[str, Any]) -> dict[str, list[str]]:
     drawn = summary.get("pictures", {})
-    out: dict[str, list[str]] = {"columns": [], "correlations": [], "areas": [], "risk": [], "map": []}
+    out: dict[str, list[str]] = {"columns": [], "correlations": [], "risk": [], "map": []}
     for column in drawn.get("columns", []):
         out["columns"].append(charts.distribution(column))
         if "displacement" in column:
             out["columns"].append(charts.displacement(column))
+    for column in drawn.get("categories", []):
+        out["columns"].append(charts.categories(column))
+        if any(r.get("left") is not None for r in column["rows"]):
+            out["columns"].append(charts.left(column))
     correlations = drawn.get("correlations")
     if correlations:
         names = correlations["columns"]
-        for which, title in (("before", "Before"), ("after", "After")):
+        after = "After" if "before" in correlations else "In the masked file"
+        for which, title in (("before", "Before"), ("after", after)):
             if which in correlations:
                 out["correlations"].append(charts.heatmap(names, correlations[which], title))
         if "difference" in correlations:
@@ -64,50 +75,54 @@ def _pictures(summary: dict[str, Any]) -> dict[str, list[str]]:
             out["correlations"].append(
                 charts.heatmap(names, correlations["difference"], "After − before", scale)
             )
-    out["areas"] = [charts.areas(level) for level in drawn.get("by_area", [])]
-    rates = [r for r in summary.get("risk", []) if r["bounds"] == [0.0, 1.0] and r["value"] is not None]
-    if rates:
-        rows = [
-            {
-                "name": r["name"],
-                "value": r["value"],
-                "low": r["interval"][0] if r["interval"] else None,
-                "high": r["interval"][1] if r["interval"] else None,
-                "baseline": r["figures"].get("baseline"),
-                "before": r.get("before"),
-            }
-            for r in rates
-        ]
-        out["risk"] = [charts.dots(rows, "share of records", title="Risk")]
-    out["map"] = _map(summary, rates)
+    out["areas"] = [charts.areas(level) for level in drawn.get("by_area", []) if "edges" in level]
+    rows = [row for r in summary.get("risk", []) if (row := _risk_row(r)) is not None]
+    if rows:
+        out["risk"] = [charts.dots(rows, "share of records (or values)", title="Risk")]
+    out["map"] = _map(summary)
     return out
 
 
-def _map(summary: dict[str, Any], rates: list[dict[str, Any]]) -> list[str]:
+def _risk_row(r: dict[str, Any]) -> dict[str, Any] | None:
+    """A line of the dot plot: rates as they are, counts of records as shares of the file."""
+    if r["value"] is None:
+        return None
+    row = {"name": r["name"], "bound": r.get("bound"), "baseline": r["figures"].get("baseline")}
+    if r["bounds"] == [0.0, 1.0]:
+        low, high = r["interval"] or (None, None)
+        return row | {"value": r["value"], "low": low, "high": high, "before": r.get("before")}
+    if r.get("share") is not None:
+        return row | {"value": r["share"], "before": r.get("before_share")}
+    return None
+
+
+def _map(summary: dict[str, Any]) -> list[str]:
     experiment = summary.get("experiment")
     if experiment:
-        return [
-            charts.scatter(
-                experiment["points"], experiment["loss"], experiment["risk"], title="Risk-utility map"
-            )
-        ]
+        if not experiment["points"]:
+            return []
+        axes = (experiment["loss"], experiment["risk"])
+        return [charts.scatter(experiment["points"], *axes, title="Risk-utility map")]
     loss = next((r for r in summary.get("utility", []) if r["measure"] == "information_loss"), None)
-    if loss is None or loss["value"] is None or not rates:
+    rates = [r for r in summary.get("risk", []) if r["bounds"] == [0.0, 1.0] and r["value"] is not None]
+    if loss is None or loss["value"] is None or not rates or loss.get("bound"):
         return []
-    points = [{"label": r["name"], "x": loss["value"], "y": r["value"]} for r in rates]
-    points.append({"label": "untouched file", "x": 0.0, "y": 1.0})
-    return [charts.scatter(points, "information loss s0", "share re-identified", title="Risk-utility map")]
+    points = [
+        {"label": r["name"], "x": loss["value"], "y": r["value"], "from": r.get("before")} for r in rates
+    ]
+    return [charts.scatter(points, "information loss s0", "risk (share found)", title="Risk-utility map")]
 
 
-def _number(value: Any, digits: int = 4) -> str:
+def shown(value: Any, digits: int = 4) -> str:
+    """Any plain value for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
     if value is None or isinstance(value, float):
-        return charts.number(value, digits)
+        return number(value, digits)
     if isinstance(value, list):
-        return ", ".join(_number(v, digits) for v in value)
+        return ", ".join(shown(v, digits) for v in value)
     if isinstance(value, dict):
-        return "; ".join(f"{k}: {_number(v, digits)}" for k, v in value.items())
+        return "; ".join(f"{k}: {shown(v, digits)}" for k, v in value.items())
     return str(value)

@@ -7,16 +7,16 @@ nothing that helps an intruder:
   (they may name parameters, areas or records), no figure of the original file's distributions;
 - distributions and correlations of the masked file only, whose bars have round limits, so that no
   value of a record shows;
-- the masks and their parameters, unless the plan says ``release.secret_parameters``: then neither
-  parameters, step names, plan digest nor limits, only promises that name no number, and measured
-  values rounded to two digits (a loss given exactly tells the variance of the noise).
+- the masks and their parameters, but for those that name records or hold values of the file
+  (:mod:`sfumato.report.public`);
+- unless the plan says ``release.secret_parameters``: then neither parameters, step names, plan digest
+  nor limits, only promises that name no number, and measured values only as bounds.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato.measures import Measure, Result
+from sfumato.report.before import known_to, risk_before
+from sfumato.report.glance import glance
 from sfumato.report.pictures import pictures
+from sfumato.report.public import bound, names_a_number, public_parameters
 
 if TYPE_CHECKING:
-    from sfumato.run import Run, StepRecord
+    from sfumato.run import LimitOutcome, Run, StepRecord
 
 MOST_ROWS = 200
 SAFE_FIGURES = (
@@ -43,7 +46,7 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
 
     plan = run.plan
     secret = public and plan.release.secret_parameters
-    released = [c for c in run.masked.columns if c not in plan.release.drop]
+    columns = _released(run) if public else run.masked.columns
     out: dict[str, Any] = {
         "report": "public" if public else "internal",
         "sfumato": __version__,
@@ -52,14 +55,12 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
         "title": plan.title or "Release of masked microdata",
         "ok": bool(run.ok),
         "secret_parameters": bool(plan.release.secret_parameters),
-        "file": _file(run, released if public else run.masked.columns, public=public),
+        "file": _file(run, columns, public=public),
         "steps": [_step(s, at, public=public, secret=secret) for at, s in enumerate(run.steps, start=1)],
         "risk": _results(run, "risk", public=public, secret=secret),
         "utility": _results(run, "utility", public=public, secret=secret),
-        "limits": []
-        if secret
-        else [{"text": x.text, "ok": bool(x.ok), "measured": _plain(x.measured)} for x in run.limits],
-        "pictures": pictures(run, released if public else run.masked.columns, public=public),
+        "limits": [] if secret else [_limit(x) for x in run.limits],
+        "pictures": pictures(run, columns, public=public),
     }
     if not secret:
         out["plan"] = {"hash": plan.hash()}
@@ -70,11 +71,34 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
         out["reproduce"] = "sfumato run plan.toml --seed-file SEED --out RELEASE"
     if experiment is not None and not public:
         out["experiment"] = experiment.points()
+    out["glance"] = glance(out)
     return out
 
 
+def _released(run: Run) -> list[str]:
+    """The columns of the released file (a release without any is refused where it is written)."""
+    dropped = set(run.plan.release.drop)
+    if not run.plan.release.new_ids:
+        dropped.add(run.masked.schema.id or "")
+    return [c for c in run.masked.columns if c not in dropped]
+
+
+def _limit(outcome: LimitOutcome) -> dict[str, Any]:
+    """Four digits, unless they would hide on which side of the limit the value lies."""
+    limit = outcome.limit
+    said = f"{outcome.measured:.4g}"
+    if said in {f"{b:.4g}" for b in (limit.at_most, limit.at_least) if b is not None}:
+        said = f"{outcome.measured:.8g}"
+    verdict = "holds" if outcome.ok else "fails"
+    return {
+        "text": f"{limit}: {verdict}, measured {said}",
+        "ok": bool(outcome.ok),
+        "measured": _plain(outcome.measured),
+    }
+
+
 def _file(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
-    schema = run.masked.schema
+    schema, options = run.masked.schema, run.plan.release
     changed = {c for s in run.steps for c, n in s.touched.items() if n}
     rows = []
     for column in columns:
@@ -86,11 +110,23 @@ def _file(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
             "role": schema.role_of(column),
             "label": variable.label,
             "masked": column in changed,
+            "state": "masked" if column in changed else "as collected",
         }
+        if column not in options.drop and (
+            column == schema.household or (column == schema.id and options.new_ids)
+        ):
+            row["state"] = "numbered anew"
         if not public:
+            if column not in _released(run):
+                row["state"] = "not released"
             row["missing"] = int(run.masked.missing(column).sum())
         rows.append(row)
-    return {"records": len(run.masked), "columns": rows, "dropped": list(run.plan.release.drop)}
+    return {
+        "records": len(run.masked),
+        "columns": rows,
+        "dropped": [c for c in run.masked.columns if c not in _released(run)],
+        "shuffled": bool(options.shuffle),
+    }
 
 
 def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str, Any]:
@@ -99,7 +135,7 @@ def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str,
     checks = []
     for check in step.checks:
         text = check.guarantee
-        if secret and re.search(r"\d", _without(text, names)):
+        if secret and names_a_number(text, names):
             text = "a promise of this method, whose text would name a parameter"
         checks.append({"text": text, "ok": bool(check.ok), **({} if public else {"detail": check.detail})})
     out: dict[str, Any] = {
@@ -111,7 +147,8 @@ def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str,
         "guarantees": checks,
     }
     if not secret:
-        out["parameters"] = _plain({k: v for k, v in mask.to_dict().items() if k != "id"})
+        plain = _plain({k: v for k, v in mask.to_dict().items() if k != "id"})
+        out["parameters"] = public_parameters(mask, plain) if public else plain
     if not public:
         out |= {
             "touched": {c: int(n) for c, n in step.touched.items()},
@@ -121,12 +158,6 @@ def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str,
             "log_rows": 0 if step.notes.log is None else step.notes.log.height,
         }
     return out
-
-
-def _without(text: str, names: list[str]) -> str:
-    for name in names:
-        text = text.replace(name, "")
-    return text
 
 
 def _results(run: Run, side: str, *, public: bool, secret: bool) -> list[dict[str, Any]]:
@@ -146,23 +177,31 @@ def _by_name(measures: Mapping[str, Measure], name: str) -> Measure | None:
 
 def _result(run: Run, measure: Measure, result: Result, *, public: bool, secret: bool) -> dict[str, Any]:
     figures = {k: v for k, v in result.figures.items() if not public or k in SAFE_FIGURES}
-    number = _rounded if secret else _plain
+    value, words = _plain(result.value), None
+    if secret:
+        value, words = bound(value, higher_is_better=result.direction == "higher", bounds=result.bounds)
     out: dict[str, Any] = {
         "name": measure.name if secret else result.name,
         "measure": result.measure,
         "about": type(measure).summary().replace("`", ""),
         "reference": measure.reference,
-        "value": number(result.value),
+        "value": value,
+        "bound": words,
         "unit": result.unit,
-        "interval": [number(v) for v in result.interval] if result.interval else None,
+        "interval": [_plain(v) for v in result.interval] if result.interval and not secret else None,
         "better": result.direction,
         "bounds": [_plain(b) for b in result.bounds],
         "figures": {} if secret else _plain(figures),
+        "knows": known_to(measure, run),
     }
-    if measure.files == "one" and not public:
-        # Of the original only, so that a steward sees risk before and after.
-        out["before"] = _plain(measure.measure(run.original).value)
+    if result.unit == "records" and isinstance(value, (int, float)) and len(run.masked):
+        out["share"] = min(1.0, value / len(run.masked))
     if not public:
+        before = risk_before(measure, run)
+        if before is not None:
+            out["before"], out["before_is"] = _plain(before[0]), before[1]
+            if "share" in out and out["before"] is not None:
+                out["before_share"] = min(1.0, out["before"] / len(run.original))
         out["notes"] = list(result.notes)
         out["breakdown"] = _table(result.breakdown)
         out["parameters"] = _plain({k: v for k, v in measure.to_dict().items() if k != "id"})
@@ -178,11 +217,6 @@ def _table(frame: pl.DataFrame | None) -> dict[str, Any] | None:
         "rows": [[_plain(v) for v in row] for row in shown.iter_rows()],
         "all": frame.height,
     }
-
-
-def _rounded(value: Any) -> Any:
-    plain = _plain(value)
-    return float(f"{plain:.2g}") if isinstance(plain, float) else plain
 
 
 def _plain(value: Any) -> Any:
