@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,36 @@ def test_whitening_makes_the_covariance_the_identity_on_its_range(seed, m):
     T = whitener(cov)
     assert T.shape[0] <= m
     np.testing.assert_allclose(T @ cov @ T.T, np.eye(T.shape[0]), atol=1e-5)
+
+
+def test_categories_agree_or_not_by_gowers_way():
+    """Four jobs, one of them twice: a disagreement costs 2 / (1 − u) with u = Σ f²."""
+    one = pl.DataFrame({"job": ["a", "a", "b", "c"], "x": [0.0, 2.0, 4.0, 6.0]})
+    two = one.with_columns(job=pl.Series(["a", "b", "b", "c"]))
+    result = sf.DistanceLinkage(known=["job", "x"]).measure(one, two)
+    shares = np.array([2, 1, 1]) @ np.array([1, 2, 1]) / 16  # pairs of equal jobs, in file times release
+    gain = 2 / (1 - shares)
+    weight = dict(result.links.select("original", "weight").iter_rows())
+    assert result.rate == 1
+    # A category adds its gain where it agrees, nothing where it doesn't.
+    assert [weight[i] for i in range(4)] == pytest.approx([gain, 0, gain, gain])
+
+
+@pytest.mark.parametrize(
+    "attack", [*ATTACKS[:4], ATTACKS[6]], ids=lambda a: f"{a.name} {a.parameters()}"[:24]
+)
+def test_a_known_category_helps_and_alone_it_is_enough_to_run(attack):
+    rng = np.random.default_rng(2)
+    X = correlated(300, 3)
+    Z = frame(twins.rank_swap(X, 0.3, rng)).with_columns(job=pl.Series(np.arange(300) % 15).cast(pl.String))
+    one = frame(X).with_columns(job=Z["job"])
+    numbers = ["x0", "x1", "x2"]
+    plain = replace(attack, known=numbers).measure(one, Z)
+    both = replace(attack, known=[*numbers, "job"]).measure(one, Z)
+    assert both.rate > plain.rate
+    alone = replace(attack, known=["job"], one_to_one=False).measure(one, Z)
+    # Twenty share a job (a few less where some are known already): one in twenty by chance.
+    assert alone.rate == pytest.approx(1 / 20, abs=0.01)
 
 
 def test_self_training_finds_the_space_of_the_mask():

@@ -132,13 +132,14 @@ def fitting_attacks(
         out += [Linkage(known=values, block_on=on, metric="l")]
     if numbers:
         out += [Linkage(known=values, block_on=on, metric="d")]
+    if values:
         out += [
-            DistanceLinkage(known=numbers, block_on=on, metric=metric)
-            for metric in ("standardised", "mahalanobis", "rank")
+            DistanceLinkage(known=values, block_on=on, metric=metric)
+            for metric in (("standardised", "mahalanobis", "rank") if numbers else ("standardised",))
         ]
         out += [
-            SelfTrainedLinkage(known=numbers, block_on=on),
-            SupervisedLinkage(known=numbers, block_on=on, share_known=share_known),
+            SelfTrainedLinkage(known=values, block_on=on),
+            SupervisedLinkage(known=values, block_on=on, share_known=share_known),
         ]
     for step in steps:
         out += _against(step, numbers, on)

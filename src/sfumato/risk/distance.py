@@ -23,8 +23,10 @@ class DistanceLinkage(PointAttack):
     ``metric="standardised"`` measures in units of the original's standard deviations;
     ``"mahalanobis"`` whitens by the covariance of the release, which is the right metric against
     noise whose covariance is proportional to the data's; ``"rank"`` compares each column's ranks. A
-    value missing on one side only counts as 2 squared units. ``nearest_rate`` is the rate of the
-    plain nearest neighbour, ties shared.
+    value missing on one side only counts as 2 squared units. Categories agree or not (Gower): a
+    disagreement counts 2 / (1 − u), u the share of random pairs that agree, so that over random
+    pairs a category weighs as much as a number. ``nearest_rate`` is the rate of the plain nearest
+    neighbour, ties shared.
 
     Reference: Pagliuca and Seri (1999); Domingo-Ferrer and Torra (2001), in Confidentiality,
     Disclosure and Data Access, ch. 5-6; Torra, Abowd and Domingo-Ferrer (2006) for Mahalanobis.
@@ -67,7 +69,8 @@ class SelfTrainedLinkage(PointAttack):
     alternate until the links stay; each linkage uses the Mahalanobis distance of the last
     residuals. The intruder knows nothing of the mask. He tries it on the values and on their ranks,
     and keeps the one whose links are the likelier, by the mean log-likelihood ratio of linked
-    against random pairs (ranks where the two are within 3 percent).
+    against random pairs (ranks where the two are within 3 percent). What agreement on a category,
+    or on what is missing, is worth he learns from his links, too.
 
     Reference: the latent-class idea of Winkler (1988) with Gaussian residuals in place of
     agreement patterns; see the attacks page for what it reaches.
@@ -110,20 +113,20 @@ class SelfTrainedLinkage(PointAttack):
         left, right = points.left, points.right
         # While it learns, the best of the first candidates will do in blocks too large for a matrix.
         links = self._link(points.fields(left, right), blocks, truth, one_to_one=True, rounds=0)
-        residual = _residual_covariance(left, right, links)
+        residual, gains = _lesson(points, links)
         rounds = 0
-        if left.shape[1] and (links.match >= 0).sum() > 1:
+        if (links.match >= 0).sum() > 1:
             while rounds < self.iterations:
-                turned = points.turned(whitener_of(residual))
+                turned = points.turned(whitener_of(residual), gains)
                 again = self._link(turned, blocks, truth, one_to_one=True, rounds=0)
                 rounds += 1
                 stays = bool((again.match == links.match).all())
-                links, residual = again, _residual_covariance(left, right, again)
+                links, (residual, gains) = again, _lesson(points, again)
                 if stays:
                     break
         gain = _log_ratio(left, right, links, residual)
-        if not self.one_to_one or (links.gap and left.shape[1]):
-            links = self._link(points.turned(whitener_of(residual)), blocks, truth)
+        if not self.one_to_one or links.gap:
+            links = self._link(points.turned(whitener_of(residual), gains), blocks, truth)
         return links, rounds, gain
 
 
@@ -147,6 +150,15 @@ def _residual_covariance(left: FloatArray, right: FloatArray, links: Links) -> F
     if linked.sum() < 2 or not m:
         return np.eye(m)
     return covariance(right[links.match[linked]] - left[linked]) + _SHRINK * np.eye(m)
+
+
+def _lesson(points: Points, links: Links) -> tuple[FloatArray, FloatArray | None]:
+    """What the links teach: the residuals' covariance, and what the flags are worth."""
+    rows = np.flatnonzero(links.match >= 0)
+    return (
+        _residual_covariance(points.left, points.right, links),
+        points.learnt_gains(rows, links.match[rows]),
+    )
 
 
 def _log_ratio(left: FloatArray, right: FloatArray, links: Links, residual: FloatArray) -> float:

@@ -91,7 +91,7 @@ class NoiseAttack(PointAttack):
         whole = len(points.names) == len(columns) and not self.independent
         if self.form != "normal" and whole and points.names and normal.ratio > _NO_NOISE:
             roots = _ROOTS if self.root == "auto" else (self.root,)
-            tried += [self._mixture(points, blocks, truth, strata, root, normal.ratio) for root in roots]
+            tried += [self._mixture(points, blocks, truth, strata, root, normal) for root in roots]
         best = max(tried or [normal], key=lambda fit: fit.log_likelihood)
         notes = [
             *block_notes(on, known, truth=self.truth),
@@ -142,28 +142,30 @@ class NoiseAttack(PointAttack):
         log_likelihood = -0.5 * m * (np.log(2 * np.pi * max(ratio, _NO_NOISE)) + 1.0)
         # One number against m (m + 1) / 2: a covariance of its own must be worth that many (BIC).
         price = 0.5 * np.log(n) / n * (m * (m + 1) / 2 - 1)
-        learnt = False
-        for _ in range(_ROUNDS if ratio > _NO_NOISE and not self.independent else 0):
-            residual = covariance(apart)
-            own = _own_log_likelihood(residual) - price
-            if own <= log_likelihood:
+        matrix, learnt, gains = np.eye(m), False, None
+        for _ in range(_ROUNDS if ratio > _NO_NOISE else 0):
+            own = _own_log_likelihood(covariance(apart)) - price
+            if own > log_likelihood and not self.independent:
+                matrix, learnt, log_likelihood = whitener_of(covariance(apart)), True, own
+            rows = np.flatnonzero(links.match >= 0)
+            gains = points.learnt_gains(rows, links.match[rows])
+            if not learnt and gains is None:
                 break
-            learnt, log_likelihood = True, own
-            matrix = whitener_of(residual)
-            again = self._link(
-                points.fields(left @ matrix.T, right @ matrix.T), blocks, truth, one_to_one=True
-            )
-            if (again.match == links.match).all():
-                break
+            metric = matrix if learnt else matrix / np.sqrt(ratio)
+            fields = points.fields(left @ metric.T, right @ metric.T, gains)
+            again = self._link(fields, blocks, truth, one_to_one=True)
+            stays = bool((again.match == links.match).all())
             links, apart = again, _residuals(left, right, again)
-            ratio = float((apart**2).mean())
+            ratio = max(float((apart**2).mean()), _NO_NOISE)
+            if stays:
+                break
         if not self.one_to_one:
-            matrix = whitener_of(covariance(apart)) if learnt else np.eye(m)
-            links = self._link(points.fields(left @ matrix.T, right @ matrix.T), blocks, truth)
-        return _Fit("normal", None, links, self.variance_ratio or ratio, log_likelihood, learnt)
+            metric = matrix if learnt or gains is None else matrix / np.sqrt(ratio)
+            links = self._link(points.fields(left @ metric.T, right @ metric.T, gains), blocks, truth)
+        return _Fit("normal", None, links, self.variance_ratio or ratio, log_likelihood, learnt, gains)
 
     def _mixture(
-        self, points: Points, blocks: Blocks, truth: IntArray, strata: Any, root: str, start: float
+        self, points: Points, blocks: Blocks, truth: IntArray, strata: Any, root: str, start: _Fit
     ) -> _Fit:
         from sfumato.masks._covariance import ROOTS
 
@@ -175,7 +177,8 @@ class NoiseAttack(PointAttack):
             live = size > 1e-6 * size.max(initial=1e-300)
             return np.asarray((np.linalg.pinv(made, rcond=1e-9) * points.spread[None, :])[live])
 
-        ratio = self.variance_ratio or start
+        ratio = self.variance_ratio or start.ratio
+        gains = None if start.gains is None else start.gains / 2  # here weights are log-likelihoods
         centre, width = np.sqrt(1 - self.component_variance), np.sqrt(self.component_variance)
         links, log_likelihood = None, 0.0
         for _ in range(1 if self.variance_ratio else _ROUNDS):
@@ -184,8 +187,7 @@ class NoiseAttack(PointAttack):
             fields = point_fields(
                 [f"axis {j + 1}" for j in range(one.shape[1])], one, two, centre=centre, width=width
             )
-            fields = fields if points.flags is None else fields.and_also(points.flags)
-            links = self._link(fields, blocks, truth)
+            links = self._link(points.flagged(fields, gains), blocks, truth)
             white = _residuals(one, two, links)
             log_likelihood = float(
                 (
@@ -215,6 +217,8 @@ class _Fit:
     log_likelihood: float
     learnt: bool = False
     """Whether the noise had a covariance of its own, not proportional to the data's."""
+    gains: FloatArray | None = None
+    """What agreement on the flags is worth."""
 
 
 def _own_log_likelihood(residual: FloatArray) -> float:

@@ -15,7 +15,7 @@ from sfumato.parameters import parameter
 from sfumato.risk.distance import whitener_of
 from sfumato.risk.linkage.assign import Links, link
 from sfumato.risk.linkage.blocks import Blocks, make_blocks
-from sfumato.risk.linkage.compare import Fields, table_fields
+from sfumato.risk.linkage.compare import Fields, is_number, table_fields
 from sfumato.risk.linkage.points import PointAttack, Points, rank_shares, standard_points
 from sfumato.risk.linkage.results import attack_result, block_notes
 
@@ -29,9 +29,10 @@ class SupervisedLinkage(PointAttack):
 
     A random share of the true pairs is his. From them he learns three models of how the mask moves
     records: the mean and covariance of the differences of values, those of the differences of
-    ranks, and the distribution of each column's rank displacement against that of random pairs. He
-    keeps the model that, learnt from one half of his pairs, finds most of the other half, learns it
-    from all of them, and links the rest 1-1. The rate is among the records he didn't know.
+    ranks, and the distribution of each column's rank displacement against that of random pairs; in
+    each, how often categories agree. He keeps the model that, learnt from one half of his pairs,
+    finds most of the other half, learns it from all of them, and links the rest 1-1. The rate is
+    among the records he didn't know.
 
     Reference: Abril, Navarro-Arribas and Torra (2012), Improving record linkage with supervised
     learning for disclosure risk assessment, Information Fusion 13, 274-284, for the idea; the
@@ -70,11 +71,14 @@ class SupervisedLinkage(PointAttack):
             "values": standard_points(original, masked, known),
             "ranks": standard_points(original, masked, known, ranks=True),
         }
-        shares = rank_shares(original.matrix(known)), rank_shares(masked.matrix(known))
+        numbers = tuple(c for c in known if is_number(original, c) and is_number(masked, c))
+        shares = rank_shares(original.matrix(numbers)), rank_shares(masked.matrix(numbers))
 
         def fields(model: str, pairs: IntArray) -> Fields:
             if model == "displacements":
-                return _displacement_fields(known, *shares, pairs, truth[pairs], draws)
+                gains = spaces["values"].learnt_gains(pairs, truth[pairs])
+                moved = _displacement_fields(numbers, *shares, pairs, truth[pairs], draws)
+                return spaces["values"].flagged(moved, None if gains is None else gains / 2)
             return _residual_fields(spaces[model], pairs, truth[pairs])
 
         scores = {}
@@ -133,8 +137,9 @@ class SupervisedLinkage(PointAttack):
 def _residual_fields(points: Points, left: IntArray, right: IntArray) -> Fields:
     """Mahalanobis distance by the known pairs' differences, their mean taken out."""
     m = points.left.shape[1]
+    gains = points.learnt_gains(left, right)
     if not m:
-        return points.fields(points.left, points.right)
+        return points.fields(points.left, points.right, gains)
     apart = points.right[right] - points.left[left]
     n = len(apart)
     # Few pairs make a poor covariance: shrink it towards its diagonal.
@@ -143,7 +148,7 @@ def _residual_fields(points: Points, left: IntArray, right: IntArray) -> Fields:
     residual = trust * full + (1 - trust) * np.diag(np.diag(full)) + _SHRINK * np.eye(m)
     matrix = whitener_of(residual)
     shift = apart.mean(axis=0)
-    return points.fields(points.left @ matrix.T, (points.right - shift) @ matrix.T)
+    return points.fields(points.left @ matrix.T, (points.right - shift) @ matrix.T, gains)
 
 
 def _displacement_fields(

@@ -212,8 +212,10 @@ def point_fields(
     )
 
 
-def flag_fields(names: Sequence[str], left: FloatArray, right: FloatArray, gain: float) -> Fields:
-    """Equality of codes (records × fields), worth ``gain`` each."""
+def flag_fields(
+    names: Sequence[str], left: npt.NDArray[Any], right: npt.NDArray[Any], gains: FloatArray
+) -> Fields:
+    """Equality of codes (records × fields), worth a field's gain."""
     m = left.shape[1]
     return Fields(
         tuple(names),
@@ -223,7 +225,7 @@ def flag_fields(names: Sequence[str], left: FloatArray, right: FloatArray, gain:
         np.ones((m, 1)),
         np.ones((m, 1)),
         np.ones((m, 1)),
-        np.full((m, 1), gain),
+        gains.reshape(m, 1).astype(np.float64),
         np.zeros(m),
         np.zeros((m, 1)),
     )
@@ -302,7 +304,7 @@ def known_columns(
         if wrong:
             raise MeasureError(
                 f"{wrong[0]} doesn't hold numbers, which this attack needs",
-                hint="put it into `block_on`, or use Linkage, which compares categories too",
+                hint="put it into `block_on`, or use Linkage or DistanceLinkage: they compare categories",
             )
     if not known:
         raise MeasureError("the intruder knows no column", hint="name the columns in `known`")

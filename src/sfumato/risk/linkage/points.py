@@ -15,7 +15,14 @@ from sfumato.parameters import parameter
 from sfumato.risk.base import Attack
 from sfumato.risk.linkage.assign import Links, link
 from sfumato.risk.linkage.blocks import Blocks, make_blocks
-from sfumato.risk.linkage.compare import Fields, flag_fields, known_columns, point_fields
+from sfumato.risk.linkage.compare import (
+    Fields,
+    flag_fields,
+    is_number,
+    joint_codes,
+    known_columns,
+    point_fields,
+)
 from sfumato.risk.linkage.results import attack_result, block_notes, true_links
 from sfumato.risk.linkage.sparse import ROUNDS
 
@@ -25,10 +32,10 @@ _FLAG = 2.0  # what a missing value on one side costs, in squared standardised u
 
 @dataclass(frozen=True, kw_only=True)
 class PointAttack(Attack):
-    """An intruder who knows numbers and links the records that are nearest in some space."""
+    """An intruder who links the records whose known values are nearest in some space."""
 
     known: tuple[str, ...] = parameter(
-        (), doc="The columns whose original values the intruder knows.", columns="sensitive", numeric=True
+        (), doc="The columns whose original values the intruder knows.", columns="sensitive"
     )
     block_on: tuple[str, ...] = parameter(
         (), doc="Only records that agree on these columns are compared.", columns=True
@@ -47,7 +54,7 @@ class PointAttack(Attack):
     )
 
     def _known(self, original: Microdata, masked: Microdata) -> tuple[str, ...]:
-        return known_columns(original, masked, self.known, numbers=True)
+        return known_columns(original, masked, self.known, numbers=False)
 
     def _link(
         self,
@@ -88,8 +95,8 @@ class PointAttack(Attack):
 
 @dataclass(frozen=True)
 class Points:
-    """The known values of both files: complete (the mean for a missing value), in units of the
-    original's standard deviation, with the flags of missing values beside them."""
+    """The known values of both files: numbers, complete (the mean for a missing value) and in units
+    of the original's standard deviation; beside them flags: what is missing, and categories."""
 
     names: tuple[str, ...]
     left: FloatArray
@@ -97,14 +104,40 @@ class Points:
     spread: FloatArray
     flags: Fields | None
 
-    def fields(self, left: FloatArray, right: FloatArray) -> Fields:
-        """Squared distance between these points, and the flags."""
+    def fields(self, left: FloatArray, right: FloatArray, gains: FloatArray | None = None) -> Fields:
+        """Squared distance between these points, and the flags (at other gains than their own)."""
         points = point_fields([f"axis {j + 1}" for j in range(left.shape[1])], left, right)
-        return points if self.flags is None else points.and_also(self.flags)
+        return self.flagged(points, gains)
 
-    def turned(self, matrix: FloatArray) -> Fields:
+    def flagged(self, points: Fields, gains: FloatArray | None = None) -> Fields:
+        """These fields and the flags."""
+        if self.flags is None:
+            return points
+        return points.and_also(
+            self.flags if gains is None else self.flags.weighted(gains, np.zeros_like(gains))
+        )
+
+    def turned(self, matrix: FloatArray, gains: FloatArray | None = None) -> Fields:
         """The points after a linear map (axes × columns)."""
-        return self.fields(self.left @ matrix.T, self.right @ matrix.T)
+        return self.fields(self.left @ matrix.T, self.right @ matrix.T, gains)
+
+    def learnt_gains(self, rows: IntArray, places: IntArray) -> FloatArray | None:
+        """What a flag's agreement is worth, learnt from pairs taken to be true.
+
+        Twice the difference ln(m/u) − ln((1−m)/(1−u)) of Fellegi and Sunter's weights, m the share
+        of those pairs that agree and u that of random ones: in units of squared distance where the
+        residuals have variance 1.
+        """
+        if self.flags is None:
+            return None
+        m = (self.flags.left[:, rows] == self.flags.right[:, places]).sum(axis=1) + 0.5
+        m = m / (len(rows) + 1.0)
+        u = np.clip(
+            [_random_agreement(*pair) for pair in zip(self.flags.left, self.flags.right, strict=True)],
+            1e-6,
+            1 - 1e-6,
+        )
+        return np.asarray(np.maximum(2.0 * (np.log(m / u) - np.log((1 - m) / (1 - u))), 0.0))
 
 
 def standard_points(
@@ -112,8 +145,12 @@ def standard_points(
 ) -> Points:
     """Both files' points; with ``ranks``, each file's ranks as shares of its records.
 
-    A column that is constant in both files says nothing and is left out.
+    Categories agree or not, as in Gower's coefficient; a disagreement costs 2 / (1 − u), u the share
+    of random pairs that agree, so that over random pairs a category counts as much as a number. A
+    column that is constant in both files says nothing and is left out.
     """
+    everything = known
+    known = [c for c in everything if is_number(original, c) and is_number(masked, c)]
     left, right = original.matrix(known), masked.matrix(known)
     if ranks:
         left, right = rank_shares(left), rank_shares(right)
@@ -125,9 +162,12 @@ def standard_points(
         values = np.concatenate([left[~one, j], right[~two, j]])
         if len(values) and np.ptp(values) > 0:
             kept.append(j)
-    if not kept and not flagged:
+    codes = {c: joint_codes(original, masked, [c])[:2] for c in everything if c not in known}
+    agreeing = {c: _random_agreement(*pair) for c, pair in codes.items()}
+    telling = [c for c in codes if agreeing[c] < 1.0]
+    if not kept and not flagged and not telling:
         raise MeasureError(
-            f"every known column is constant ({', '.join(known)}): there is nothing to link by",
+            f"every known column is constant ({', '.join(everything)}): there is nothing to link by",
             hint="name columns that vary in `known`",
         )
     left, right = left[:, kept], right[:, kept]
@@ -140,10 +180,21 @@ def standard_points(
         for side, gone in ((left, one), (right, two)):
             side[:, j] = (np.where(gone, centre, side[:, j]) - centre) / spread
     flags = None
-    if flagged:
-        one, two = (np.column_stack([f[k] for f in flagged]).astype(np.float64) for k in (1, 2))
-        flags = flag_fields([f"{f[0]} missing" for f in flagged], one, two, _FLAG)
+    if flagged or telling:
+        sides = [
+            np.column_stack([f[k + 1] for f in flagged] + [codes[c][k] for c in telling]) for k in (0, 1)
+        ]
+        gains = np.array([_FLAG] * len(flagged) + [_FLAG / (1.0 - agreeing[c]) for c in telling])
+        flags = flag_fields([*(f"{f[0]} missing" for f in flagged), *telling], sides[0], sides[1], gains)
     return Points(tuple(known[j] for j in kept), left, right, spreads, flags)
+
+
+def _random_agreement(left: FloatArray | IntArray, right: FloatArray | IntArray) -> float:
+    """The share of all pairs whose codes are equal."""
+    one, two = np.bincount(left.astype(np.int64)), np.bincount(right.astype(np.int64))
+    size = min(len(one), len(two))
+    pairs = float(len(left)) * len(right)
+    return float(one[:size].astype(np.float64) @ two[:size]) / pairs if pairs else 1.0
 
 
 def rank_shares(values: FloatArray) -> FloatArray:
