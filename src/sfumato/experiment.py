@@ -10,14 +10,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +22,7 @@ import polars as pl
 
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import ParameterError, SfumatoError, did_you_mean
+from sfumato.experiment_pool import in_processes
 from sfumato.measures import Measure
 from sfumato.microdata import Microdata, as_microdata
 from sfumato.plan import Plan
@@ -88,9 +86,9 @@ class Experiment:
             raise ParameterError(f"`replicates` must be a whole number from 1 on, not {replicates!r}")
         self.plan = replace(plan, measures=tuple(measures), limits=()) if measures else plan
         if not self.plan.measures:
-            raise ParameterError(
-                "an experiment needs measures", hint="add [[measure]] to the plan or pass measures=[…]"
-            )
+            # A plan that was read from a file is mended there; one made in Python takes an argument.
+            hint = "add [[measure]] to the plan" if plan.source is not None else "pass measures=[…]"
+            raise ParameterError("an experiment needs measures", hint=hint)
         self.replicates = replicates
         self.vary = {name: list(values) for name, values in (vary or {}).items()}
         for name, values in self.vary.items():
@@ -177,75 +175,34 @@ class Experiment:
         scratch: Path,
         progress: Progress | None,
     ) -> None:
-        # Workers read the data from a file of their owner's only; each compiles nothing (numba's cache
-        # is on disk) and runs one thread, since there is one worker a core.
-        path = scratch / "data.arrow"
-        path.touch(mode=0o600)
-        data.frame.write_ipc(path)
-        schema = data.schema.to_dict()
         say = progress or (lambda *_: None)
         started = time.perf_counter()
-        context = multiprocessing.get_context("spawn")
-        with (
-            _one_thread_each(),
-            ProcessPoolExecutor(
-                count, mp_context=context, initializer=_start, initargs=(str(path), schema)
-            ) as pool,
-        ):
-            waiting: dict[Future[pl.DataFrame], tuple[Point, int]] = {}
-            queue = iter(due)
-            done = 0
-            try:
-                while True:
-                    for point, r in itertools.islice(queue, max(0, 2 * count - len(waiting))):
-                        key = _seed_of(secret, point, r)._secret.hex()
-                        waiting[pool.submit(_work, point, r, key)] = (point, r)
-                    if not waiting:
-                        break
-                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                        point, r = waiting.pop(future)
-                        _keep(_stored(kept, mark, point, r), future.result())
-                        done += 1
-                        left = (time.perf_counter() - started) / done * (len(due) - done)
-                        say(f"{point.label} (about {left:.0f} s left)", done, len(due))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        done = itertools.count(1)
+        tasks = [
+            _Task(point, r, _seed_of(secret, point, r)._secret, _stored(kept, mark, point, r))
+            for point, r in due
+        ]
+
+        def finished(place: int) -> None:
+            so_far = next(done)
+            left = (time.perf_counter() - started) / so_far * (len(due) - so_far)
+            say(f"{due[place][0].label} (about {left:.0f} s left)", so_far, len(due))
+
+        in_processes(tasks, _run_and_keep, Shared, data, count, scratch, finished)
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers started meanwhile use one thread in every library: these are read when it is loaded."""
-    names = ("OMP", "OPENBLAS", "MKL", "NUMBA")
-    words = [*(f"{n}_NUM_THREADS" for n in names), "POLARS_MAX_THREADS"]
-    before = {w: os.environ.get(w) for w in words}
-    os.environ.update(dict.fromkeys(words, "1"))
-    try:
-        yield
-    finally:
-        for word, value in before.items():
-            if value is None:
-                os.environ.pop(word, None)
-            else:
-                os.environ[word] = value
+@dataclass(frozen=True)
+class _Task:
+    """A run for whichever process takes it: its seed, and where its figures are kept."""
+
+    point: Point
+    replicate: int
+    secret: bytes = field(repr=False)
+    path: Path
 
 
-_DATA: Microdata | None = None
-_SHARED: Shared | None = None
-
-
-def _start(path: str, schema: Mapping[str, Any]) -> None:
-    """A worker's first act: the data, and one thread for itself."""
-    global _DATA, _SHARED
-    os.environ["SFUMATO_THREADS"] = "1"
-    _DATA = Microdata(pl.read_ipc(path), schema)
-    _SHARED = Shared(_DATA)
-
-
-def _work(point: Point, replicate: int, key: str) -> pl.DataFrame:
-    assert _DATA is not None
-    assert _SHARED is not None
-    return _once(point, replicate, _DATA, Seed(bytes.fromhex(key)), _SHARED)
+def _run_and_keep(task: _Task, data: Microdata, shared: Shared) -> None:
+    _keep(task.path, _once(task.point, task.replicate, data, Seed(task.secret), shared))
 
 
 def _once(point: Point, replicate: int, data: Microdata, seed: Seed, shared: Shared) -> pl.DataFrame:
