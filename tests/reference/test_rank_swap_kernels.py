@@ -29,34 +29,67 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 def test_floats_are_sorted_stably_with_their_places(values):
     x = np.array(values, dtype=np.float64)
     order = np.argsort(x, kind="stable")
-    got, places = sort.sorted_with_places(x)
+    got, places, distinct = sort.sorted_with_places(x)
     assert places.tolist() == order.tolist()
     assert (got == x[order]).all()
+    assert distinct == (len(set(values)) == len(values))
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60))
 def test_integers_are_sorted_stably_with_their_places(values):
     x = np.array(values, dtype=np.int64)
     order = np.argsort(x, kind="stable")
-    got, places = sort.sorted_with_places(x)
+    got, places, distinct = sort.sorted_with_places(x)
     assert places.tolist() == order.tolist()
     assert (got == x[order]).all()
+    assert distinct == (len(set(values)) == len(values))
 
 
-@pytest.mark.parametrize("long_runs", [False, True])
-def test_keys_that_collide_when_cut_are_mended(long_runs):
-    # 50,000 places take 16 of 64 bits, so neighbours in the last bits of a float collide.
-    base = 1.0 + generator("collide").integers(0, 3 if long_runs else 20_000, 50_000) * 1e-3
-    x = base + generator("tail").integers(0, 50, 50_000) * np.spacing(1.0)
-    x[0] = -1e300
-    got, places = sort.sorted_with_places(x)
+def columns_of_many() -> dict[str, np.ndarray]:
+    """Columns long enough for radix passes (some 50,000 places take 16 of 64 bits)."""
+    n, rng = 50_000, generator("many")
+    skewed = rng.lognormal(10, 1, n)
+    near_one = 1.0 + rng.random(n) * 1e-9
+    steps = rng.integers(0, 50, n) * np.spacing(1.0)
+    return {
+        "floats": skewed,
+        "both signs": rng.normal(0, 1, n),
+        "whole": np.rint(skewed).astype(np.int64),
+        "wide whole": rng.integers(-(2**63), 2**63 - 1, n),
+        "two values": rng.integers(0, 2, n),
+        "many zeros": np.where(rng.random(n) < 0.9, 0.0, skewed),
+        # Neighbours in the last bits of a float collide when the key is cut, in short runs …
+        "collisions": np.append(1.0 + rng.integers(0, 20_000, n - 1) * 1e-3 + steps[1:], -1e300),
+        "a few collisions": np.append(skewed, skewed[:100] * (1 + np.spacing(1.0))),
+        # … and a far value leaves the others no bits at all.
+        "long runs": np.append(1.0 + rng.integers(0, 3, n - 1) * 1e-3 + steps[1:], -1e300),
+        "one far value": np.append(near_one[1:], 1e300),
+    }
+
+
+@pytest.mark.parametrize("name", columns_of_many())
+def test_many_values_are_sorted_stably_with_their_places(name):
+    x = columns_of_many()[name]
+    got, places, distinct = sort.sorted_with_places(x)
     order = np.argsort(x, kind="stable")
     assert (places == order).all()
     assert (got == x[order]).all()
+    assert distinct <= (len(np.unique(x)) == len(x))
+
+
+def test_not_a_number_and_infinities_stand_at_the_ends():
+    for n in (5, 50_000):
+        x = generator("ends").normal(0, 1, n)
+        x[[1, 3]] = np.nan, np.inf
+        got, _, _ = sort.sorted_with_places(x)
+        assert np.isnan(got[-1])
+        assert got[-2] == np.inf
+        assert np.isnan(sort.sorted_with_places(-x)[0][[0, -1]]).any()
 
 
 def test_minus_zero_ties_with_zero():
-    got, places = sort.sorted_with_places(np.array([0.0, -0.0, -1.0, 0.0]))
+    got, places, distinct = sort.sorted_with_places(np.array([0.0, -0.0, -1.0, 0.0]))
+    assert not distinct
     assert places.tolist() == [2, 0, 1, 3]
     assert got.tolist() == [-1.0, 0.0, 0.0, 0.0]
 
@@ -64,7 +97,7 @@ def test_minus_zero_ties_with_zero():
 def test_strata_are_gathered_stably():
     rng = generator("strata")
     x, strata = rng.integers(0, 9, 500).astype(np.int64), rng.integers(0, 4, 500)
-    values, places = sort.sorted_with_places(x)
+    values, places, _ = sort.sorted_with_places(x)
     starts = np.concatenate([[0], np.cumsum(np.bincount(strata, minlength=4))])
     out_values, out_places = np.empty_like(values), np.empty_like(places)
     sort.gather_strata(values, places, strata, starts, out_values, out_places)
@@ -174,15 +207,22 @@ def test_a_left_over_joins_a_cycle_inside_the_window(n, window, seed):
     assert (shifts == 0).sum() == staying
 
 
-def test_change_sums_squares_and_relative_changes():
-    values = np.array([-1.0, 0.0, 2.0, 4.0])
-    for mutual in (False, True):
-        squares, relative, moved = rank_swap.change(values, np.array([2, 1, 0, 3], np.uint32), mutual)
-        assert (squares, moved) == (18.0, 2)
-        assert relative == pytest.approx(3 / 2)  # of the positive values only the 2 moved, by 3
-    squares, relative, moved = rank_swap.change(values, np.array([1, 2, 0, 3], np.uint32), False)
-    assert (squares, moved) == (1 + 4 + 9, 3)
-    assert relative == pytest.approx(3 / 2)
+@pytest.mark.parametrize("source", [[2, 1, 0, 3], [1, 2, 0, 3]])
+def test_change_sums_squares_and_relative_changes(source):
+    values, source = np.array([-1.0, 0.0, 2.0, 4.0]), np.array(source, np.uint32)
+    squares = {2: 18.0, 1: 1 + 4 + 9}[int(source[0])]
+    moved = {2: 2, 1: 3}[int(source[0])]
+    # Of the positive values only the 2 moved, by 3.
+    assert rank_swap.changes(values, source) == (squares, 3 / 2, moved)
+    assert (rank_swap.change(values, source, False), rank_swap.change(values, source, True)) == (squares, 1.5)
+    places, rows = np.array([3, 0, 2, 1], np.uint32), np.array([5, 1, 0, 4])
+    for at, size in ((np.empty(0, np.int64), 4), (rows, 6)):
+        out = np.full(size, 77.0)
+        assert rank_swap.write_values(values, places, at, source, out) == (squares, 3 / 2, moved)
+        twin = np.full(size, 77.0)
+        for j in range(4):
+            twin[at[places[j]] if len(at) else places[j]] = values[source[j]]
+        assert (out == twin).all()
 
 
 def test_staying_ranks_are_found():
@@ -198,7 +238,7 @@ def test_re_pairing_reaches_the_wanted_sum_inside_window_and_strata(relative):
     values = np.concatenate([np.sort(rng.gamma(2, 1, 1500)), np.sort(rng.gamma(3, 1, 2500))])
     windows, source = np.array([60, 100]), np.empty(4000, np.uint32)
     rank_swap.pair_uniform(starts, windows, rng, source)
-    now = rank_swap.change(values, source, True)[1 if relative else 0]
+    now = rank_swap.change(values, source, relative)
     lever = np.empty(4000)
     rank_swap.leverage(values, starts, windows, relative, 1, lever)
     reached, moves = rank_swap.re_pair(
@@ -206,7 +246,7 @@ def test_re_pairing_reaches_the_wanted_sum_inside_window_and_strata(relative):
     )
     assert 0 < moves < 1000
     assert reached == pytest.approx(0.99 * now, rel=2e-9)
-    assert rank_swap.change(values, source, True)[1 if relative else 0] == pytest.approx(reached, rel=1e-9)
+    assert rank_swap.change(values, source, relative) == pytest.approx(reached, rel=1e-9)
     ranks = np.arange(4000)
     assert (source[source] == ranks).all()
     assert (np.abs(source.astype(int) - ranks) <= np.repeat(windows, [1500, 2500])).all()
@@ -215,17 +255,32 @@ def test_re_pairing_reaches_the_wanted_sum_inside_window_and_strata(relative):
 
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 8])
-def test_leverage_is_the_span_of_the_window_block_by_block(relative, size):
-    values, starts, windows = np.array([-1.0, 0.5, 2.0, 3.0, 7.0, 1.0, 4.0, 6.0]), np.array([0, 5, 8]), [2, 1]
-    own = []
-    for s, (start, stop) in enumerate(itertools.pairwise(starts)):
-        for j in range(start, stop):
-            span = values[min(stop - 1, j + windows[s])] - values[max(start, j - windows[s])]
-            own.append((span / values[j] if values[j] > 0 else 0.0) if relative else span**2)
-    twin = [sum(own[: min(8, at + size)]) for at in range(0, 8, size)]
+def test_leverage_is_the_span_of_the_windows_block_by_block(relative, size):
+    values, starts, windows = np.array([-1.0, 0.5, 2.0, 3.0, 7.0, 1.0, 4.0, 6.0]), [0, 5, 8], [2, 1]
+    twin, total = [], 0.0
+    for at in range(0, 8, size):
+        for s, (start, stop) in enumerate(itertools.pairwise(starts)):
+            ranks = [j for j in range(at, min(8, at + size)) if start <= j < stop]
+            if ranks:
+                high, low = min(stop - 1, ranks[-1] + windows[s]), max(start, ranks[0] - windows[s])
+                span, least = values[high] - values[low], values[ranks[0]]
+                least = least if least > 0 else values[ranks[-1]]
+                total += len(ranks) * ((span / least if least > 0 else 0.0) if relative else span**2)
+        twin.append(total)
     out = np.empty(len(twin))
-    rank_swap.leverage(values, starts, np.array(windows), relative, size, out)
+    rank_swap.leverage(values, np.array(starts), np.array(windows), relative, size, out)
     assert out == pytest.approx(twin)
+
+
+def test_sampled_ranks_are_those_of_every_so_many_records():
+    rng = generator("sampled")
+    places = rng.permutation(20).astype(np.uint32)
+    out = np.empty(5, np.int64)
+    rank_swap.sampled_ranks(places, np.empty(0, np.int64), 2, out)
+    assert places[out].tolist() == [0, 4, 8, 12, 16]
+    rows, inner = np.array([0, 3, 4, 9, 16, 17]), np.array([5, 2, 0, 4, 1, 3], np.uint32)
+    rank_swap.sampled_ranks(inner, rows, 2, out)
+    assert out.tolist() == [2, 1, -1, -1, 3]  # records 8 and 12 may not move
 
 
 @given(
@@ -311,6 +366,24 @@ def test_the_dense_prediction_is_the_recursion(scale, geometric):
     assert got == pytest.approx((squares, relative), rel=1e-6)
     assert got1 + centre == pytest.approx(e1, abs=1e-6)
     assert got2 + 2 * centre * got1 + centre**2 == pytest.approx(e2, abs=1e-5)
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 25, 59])
+def test_the_pass_over_bins_is_the_recursion_where_bins_hold_one_rank(window):
+    squares, relative, _, _ = mean_field(VALUES, lambda d: 1.0 if d <= window else 0.0)
+    n, centre = len(VALUES), 2.0
+    starts, parts = np.array([0, n]), [np.empty(n) for _ in range(4)]
+    rank_law.bin_ranks(VALUES, starts, starts, np.array([1]), centre, *parts)
+    m1, m2, mi, mp = parts
+    assert rank_law.squares_binned(m1, m2, window) == pytest.approx(squares, rel=1e-5)
+    assert rank_law.changes_binned(m1, mi, mp, centre, window) == pytest.approx(relative, rel=1e-5)
+
+
+def test_moments_are_those_of_numpy():
+    x = generator("moments").normal(3, 2, 1003)
+    mean, variance, positive = rank_law.moments(x)
+    assert (mean, variance) == pytest.approx((x.mean(), x.var()), rel=1e-12)
+    assert positive == (x > 0).sum()
 
 
 def test_bins_are_counted_from_both_ends():

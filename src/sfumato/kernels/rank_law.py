@@ -38,17 +38,28 @@ def _finite(window, c):  # type: ignore[no-untyped-def]
 def moments(values):  # type: ignore[no-untyped-def]
     """Mean, variance (over n) and the number of positive values, without a copy."""
     n = values.size
-    total = 0.0
+    # Four sums side by side, because one addition waits for the one before.
+    t0 = t1 = t2 = t3 = 0.0
     positive = 0
+    for j in range(0, n - 3, 4):
+        t0 += values[j]
+        t1 += values[j + 1]
+        t2 += values[j + 2]
+        t3 += values[j + 3]
+    for j in range(n - n % 4, n):
+        t0 += values[j]
     for j in range(n):
-        total += values[j]
         positive += values[j] > 0
-    mean = total / n
-    squares = 0.0
-    for j in range(n):
-        d = values[j] - mean
-        squares += d * d
-    return mean, squares / n, positive
+    mean = ((t0 + t1) + (t2 + t3)) / n
+    t0 = t1 = t2 = t3 = 0.0
+    for j in range(0, n - 3, 4):
+        t0 += (values[j] - mean) ** 2
+        t1 += (values[j + 1] - mean) ** 2
+        t2 += (values[j + 2] - mean) ** 2
+        t3 += (values[j + 3] - mean) ** 2
+    for j in range(n - n % 4, n):
+        t0 += (values[j] - mean) ** 2
+    return mean, ((t0 + t1) + (t2 + t3)) / n, positive
 
 
 @nb.njit(nogil=True, cache=True)
@@ -56,24 +67,116 @@ def bin_ranks(values, starts, bin_starts, sizes, centre, m1, m2, mi, mp):  # typ
     """Average the sorted values of each stratum into bins of ``sizes`` ranks.
 
     Bins are counted from both ends and the odd one lies in the middle, because a short or long bin
-    at an end would weigh the largest values wrongly.
+    at an end would weigh the largest values wrongly. Empty ``mi`` and ``mp`` are left out.
     """
     for s in range(starts.size - 1):
         n, bins = starts[s + 1] - starts[s], bin_starts[s + 1] - bin_starts[s]
         for b in range(bins):
             low = b * sizes[s] if b <= bins // 2 else n - (bins - b) * sizes[s]
             high = (b + 1) * sizes[s] if b + 1 <= bins // 2 else n - (bins - b - 1) * sizes[s]
-            x1 = x2 = xi = xp = 0.0
-            for j in range(starts[s] + low, starts[s] + high):
+            low += starts[s]
+            high += starts[s]
+            x1 = x2 = y1 = y2 = 0.0
+            for j in range(low, high - 1, 2):
                 x = values[j] - centre
+                y = values[j + 1] - centre
+                x1 += x
+                y1 += y
+                x2 += x * x
+                y2 += y * y
+            if (high - low) % 2:
+                x = values[high - 1] - centre
                 x1 += x
                 x2 += x * x
-                if values[j] > 0:
-                    xi += 1.0 / values[j]
-                    xp += 1.0
             share = 1.0 / (high - low)
             at = bin_starts[s] + b
-            m1[at], m2[at], mi[at], mp[at] = x1 * share, x2 * share, xi * share, xp * share
+            m1[at], m2[at] = (x1 + y1) * share, (x2 + y2) * share
+            if mi.size:
+                xi = xp = 0.0
+                for j in range(low, high):
+                    if values[j] > 0:
+                        xi += 1.0 / values[j]
+                        xp += 1.0
+                mi[at], mp[at] = xi * share, xp * share
+
+
+@nb.njit(nogil=True, cache=True)
+def squares_binned(m1, m2, window):  # type: ignore[no-untyped-def]
+    """``squares_uniform`` on bins, from their means and mean squares: Σ(a′−a)² a rank of a bin.
+
+    Without the allowance for narrow windows, which bins don't have.
+    """
+    n = m1.size
+    window = min(window, n - 1)
+    if window < 1:
+        return 0.0
+    u0 = s1 = s2 = 0.0
+    for t in range(1, window + 1):
+        u0 += 1.0
+        s1 += m1[t]
+        s2 += m2[t]
+    past = np.ones(window)
+    slot = 0
+    p = 1.0
+    q = 0.0
+    for j in range(n - 1):
+        keep = 1.0
+        if u0 > 1e-12:
+            h = min(p / u0, _SURE)
+            q += max(0.0, h * (s2 - 2.0 * m1[j] * s1 + m2[j] * u0))
+            keep = 1.0 - h
+        p *= keep * past[slot]
+        past[slot] = 1.0 / keep
+        slot = slot + 1 if slot + 1 < window else 0
+        u0 = u0 * keep - p
+        s1 = s1 * keep - p * m1[j + 1]
+        s2 = s2 * keep - p * m2[j + 1]
+        t = j + 1 + window
+        if t < n:
+            u0 += 1.0
+            s1 += m1[t]
+            s2 += m2[t]
+    return 2.0 * q
+
+
+@nb.njit(nogil=True, cache=True)
+def changes_binned(m1, mi, mp, centre, window):  # type: ignore[no-untyped-def]
+    """``changes_uniform`` on bins, from their means, mean reciprocals and shares of positive values:
+    Σ|a′−a|/a a rank of a bin."""
+    n = m1.size
+    window = min(window, n - 1)
+    if window < 1:
+        return 0.0
+    u0 = s1 = si = sp = 0.0
+    for t in range(1, window + 1):
+        u0 += 1.0
+        s1 += m1[t] + centre
+        si += mi[t]
+        sp += mp[t]
+    past = np.ones(window)
+    slot = 0
+    p = 1.0
+    k = 0.0
+    for j in range(n - 1):
+        keep = 1.0
+        if u0 > 1e-12:
+            h = min(p / u0, _SURE)
+            k += max(0.0, h * (sp - (m1[j] + centre) * si + s1 * mi[j] - mp[j] * u0))
+            keep = 1.0 - h
+        p *= keep * past[slot]
+        past[slot] = 1.0 / keep
+        slot = slot + 1 if slot + 1 < window else 0
+        u0 = u0 * keep - p
+        s1 = s1 * keep - p * (m1[j + 1] + centre)
+        si = si * keep - p * mi[j + 1]
+        sp = sp * keep - p * mp[j + 1]
+        t = j + 1 + window
+        if t < n:
+            u0 += 1.0
+            s1 += m1[t] + centre
+            si += mi[t]
+            sp += mp[t]
+    return k
 
 
 @nb.njit(nogil=True, cache=True)

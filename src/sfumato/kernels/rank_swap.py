@@ -12,10 +12,10 @@ import math
 import numba as nb
 import numpy as np
 
+from sfumato.kernels.sort import HALF, HALF_BITS, draw_halves
+
 _ONE = np.uint64(1)
-_BITS = 26
-_HALF = 1 << _BITS
-_WORD = float(1 << (2 * _BITS))
+_BLOCK = 512  # random numbers drawn at a time
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -55,10 +55,11 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
     the chance of success tends to 1/(2 ln 2) = 0.72 whatever the window. Rank j+window can't have
     been taken before j's turn, so a partner exists until the last ranks; an odd stratum leaves one.
 
-    A random double is worth two draws of 26 bits, made exactly uniform by rejection (Lemire 2019).
+    Draws of 26 bits are made exactly uniform by rejection (Lemire 2019).
     """
     taken = np.zeros((source.size >> 6) + 2, np.uint64)
-    spare = np.int64(-1)
+    halves = np.empty(_BLOCK, np.int64)
+    used = _BLOCK
     left_over = 0
     for stratum in range(starts.size - 1):
         start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
@@ -67,7 +68,7 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
                 source[j] = j
             continue
         open_ranks = stop - start
-        uneven = _HALF % window
+        uneven = HALF % window
         j = start
         while open_ranks > 0:
             j = _next_open(taken, j)
@@ -77,20 +78,19 @@ def pair_uniform(starts, windows, rng, source):  # type: ignore[no-untyped-def]
                 break
             if window > stop - 1 - j:
                 window = stop - 1 - j
-                uneven = _HALF % window
+                uneven = HALF % window
             while True:
-                if window > _HALF >> 2:
+                if window > HALF >> 2:
                     k = j + 1 + int(rng.random() * window)
                 else:
-                    if spare < 0:
-                        word = np.int64(rng.random() * _WORD)
-                        half, spare = word >> _BITS, word & (_HALF - 1)
-                    else:
-                        half, spare = spare, np.int64(-1)
-                    product = half * window
-                    if product & (_HALF - 1) < uneven:
+                    if used == _BLOCK:
+                        draw_halves(rng, halves)
+                        used = 0
+                    product = halves[used] * window
+                    used += 1
+                    if product & (HALF - 1) < uneven:
                         continue
-                    k = j + 1 + (product >> _BITS)
+                    k = j + 1 + (product >> HALF_BITS)
                 if not _is_taken(taken, k):
                     break
             _take(taken, k)
@@ -108,7 +108,7 @@ def pair_geometric(starts, scales, rng, source):  # type: ignore[no-untyped-def]
     There is no bound but the end of the stratum, so windows of several columns can't be intersected.
     The chance that a draw is free tends to the same 1/(2 ln 2).
     """
-    taken = np.zeros((source.size >> 6) + 1, np.uint64)
+    taken = np.zeros((source.size >> 6) + 2, np.uint64)
     left_over = 0
     for stratum in range(starts.size - 1):
         start, stop, scale = starts[stratum], starts[stratum + 1], scales[stratum]
@@ -117,23 +117,33 @@ def pair_geometric(starts, scales, rng, source):  # type: ignore[no-untyped-def]
                 source[j] = j
             continue
         open_ranks = stop - start
-        for j in range(start, stop):
-            if _is_taken(taken, j):
-                continue
+        j = start
+        while open_ranks > 0:
+            j = _next_open(taken, j)
             if open_ranks == 1:
                 source[j] = j
                 left_over += 1
                 break
             reach = stop - 1 - j
-            # The inverse of the distribution function, cut off at the end of the stratum.
-            mass = -math.expm1(-reach / scale)
-            k = j + 1 + min(int(-scale * math.log1p(-rng.random() * mass)), reach - 1)
-            while _is_taken(taken, k):
+            if reach > scale:
+                # ⌊scale · Exp(1)⌋ is geometric; one beyond the end of the stratum is drawn again.
+                while True:
+                    far = scale * rng.standard_exponential()
+                    if far < reach:
+                        k = j + 1 + int(far)
+                        if not _is_taken(taken, k):
+                            break
+            else:
+                # The inverse of the distribution function, cut off at the end of the stratum.
+                mass = -math.expm1(-reach / scale)
                 k = j + 1 + min(int(-scale * math.log1p(-rng.random() * mass)), reach - 1)
+                while _is_taken(taken, k):
+                    k = j + 1 + min(int(-scale * math.log1p(-rng.random() * mass)), reach - 1)
             _take(taken, k)
             open_ranks -= 2
             source[j] = k
             source[k] = j
+            j += 1
     return left_over
 
 
@@ -169,29 +179,35 @@ def close_cycles(source, starts, windows):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def change(values, source, mutual):  # type: ignore[no-untyped-def]
-    """Σ(a′−a)², Σ|a′−a|/a over positive a, and how many ranks moved.
+def change(values, source, relative):  # type: ignore[no-untyped-def]
+    """Σ(a′−a)², or Σ|a′−a|/a over positive a."""
+    total = 0.0
+    if relative:
+        for j in range(source.size):
+            x = float(values[j])
+            if x > 0:
+                total += abs(float(values[source[j]]) - x) / x
+    else:
+        for j in range(source.size):
+            d = float(values[source[j]]) - float(values[j])
+            total += d * d
+    return total
 
-    ``mutual`` says that all moves are exchanges of two, of which then only one side is looked up.
-    """
+
+@nb.njit(nogil=True, cache=True)
+def changes(values, source):  # type: ignore[no-untyped-def]
+    """Σ(a′−a)², Σ|a′−a|/a over positive a, and how many ranks moved."""
     squares = 0.0
     relative = 0.0
     moved = 0
     for j in range(source.size):
-        k = np.int64(source[j])
-        if k == j or (mutual and k < j):
-            continue
-        moved += 1
-        x, y = float(values[j]), float(values[k])
-        d = abs(y - x)
+        k = source[j]
+        moved += k != j
+        x = float(values[j])
+        d = abs(float(values[k]) - x)
         squares += d * d
         if x > 0:
             relative += d / x
-        if mutual and y > 0:
-            relative += d / y
-    if mutual:
-        squares *= 2.0
-        moved *= 2
     return squares, relative, moved
 
 
@@ -210,10 +226,30 @@ def staying(source, count):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def write_values(values, places, source, out):  # type: ignore[no-untyped-def]
-    """Give the record of each rank the value of its source."""
+def write_values(values, places, rows, source, out):  # type: ignore[no-untyped-def]
+    """Give the record of each rank the value of its source; returns what ``changes`` does, since all
+    that it needs is at hand.
+
+    ``rows`` are the records of the places; empty where all records may move.
+    """
+    squares = 0.0
+    relative = 0.0
+    moved = 0
+    all_rows = rows.size == 0
     for j in range(source.size):
-        out[places[j]] = values[source[j]]
+        k = source[j]
+        new = values[k]
+        if all_rows:
+            out[places[j]] = new
+        else:
+            out[rows[places[j]]] = new
+        moved += k != j
+        x = float(values[j])
+        d = abs(float(new) - x)
+        squares += d * d
+        if x > 0:
+            relative += d / x
+    return squares, relative, moved
 
 
 @nb.njit(nogil=True, cache=True)
@@ -237,22 +273,28 @@ def _cost(values, a, b, relative):  # type: ignore[no-untyped-def]
 def leverage(values, starts, windows, relative, size, out):  # type: ignore[no-untyped-def]
     """Running totals, over blocks of ``size`` ranks, of how much re-pairing could move the sum there.
 
-    A rank's leverage is the square of the span of its window (over its value, if relative): where a
-    few far values carry the sum, only pairs among them can mend it.
+    A block's leverage is its length times the square of the span that its windows reach over (the
+    span over its least value, if relative), for each stratum that it touches: where a few far values
+    carry the sum, only pairs among them can mend it.
     """
     total = 0.0
-    block = 0
-    for s in range(starts.size - 1):
-        start, stop, window = starts[s], starts[s + 1], windows[s]
-        for j in range(start, stop):
-            span = float(values[min(stop - 1, j + window)]) - float(values[max(start, j - window)])
+    n = values.size
+    s = 0
+    for block in range(out.size):
+        low, end = block * size, min(n, (block + 1) * size)
+        while low < end:
+            while starts[s + 1] <= low:
+                s += 1
+            start, stop, window = starts[s], starts[s + 1], windows[s]
+            high = min(end, stop)
+            span = float(values[min(stop - 1, high - 1 + window)]) - float(values[max(start, low - window)])
+            least = float(values[low] if values[low] > 0 else values[high - 1])
             if not relative:
-                total += span * span
-            elif values[j] > 0:
-                total += span / values[j]
-            if (j + 1) % size == 0 or j == values.size - 1:
-                out[block] = total
-                block += 1
+                total += span * span * (high - low)
+            elif least > 0:
+                total += span / least * (high - low)
+            low = high
+        out[block] = total
     return total
 
 
@@ -336,14 +378,15 @@ def count_beyond(values, places, starts, windows, after):  # type: ignore[no-unt
 
 
 @nb.njit(nogil=True, cache=True)
-def sampled_ranks(places, rows, step, out):  # type: ignore[no-untyped-def]
-    """The rank of every ``step``-th record of the file, −1 where its value may not move.
+def sampled_ranks(places, rows, bits, out):  # type: ignore[no-untyped-def]
+    """The rank of every 2**bits-th record of the file, −1 where its value may not move.
 
     ``rows`` are the records of the places; empty where all records may move.
     """
     for j in range(out.size):
         out[j] = -1
+    last = (1 << bits) - 1
     for j in range(places.size):
         record = rows[places[j]] if rows.size else np.int64(places[j])
-        if record % step == 0:
-            out[record // step] = j
+        if record & last == 0:
+            out[record >> bits] = j

@@ -1,8 +1,9 @@
 """Sorting records by a value: faster than ``np.argsort``, because key and place travel in one word.
 
 The order-preserving bits of a value are cut to what room the place of the record leaves in 64 bits;
-``[key | place]`` is one unsigned integer, and NumPy's vectorised ``np.sort`` sorts those in place.
-Where the cut lost bits, the few runs of equal cut keys are put in order afterwards.
+``[key | place]`` is one unsigned integer. Three radix passes put the words in the order of their
+leading bits, which is nearly all of it, and an insertion pass does the rest. Where the cut lost bits,
+the few words whose keys collide are put in order by the whole values.
 """
 
 from __future__ import annotations
@@ -15,23 +16,34 @@ import numpy.typing as npt
 
 _SIGN = np.uint64(1 << 63)
 _ONE = np.uint64(1)
-_SHORT_RUN = 32
+_PASSES = 3
+_MOST_DIGIT = 10  # bits of a digit: more buckets than 1,024 fall out of the first caches
+_MANY = 1 << 14  # fewer words are left to ``np.sort``
+_MOVES = 4  # moves a record after which the insertion pass gives up
+_BLOCK = 512  # random words drawn at a time
+HALF_BITS = 26
+"""Bits of one draw: a random double is worth two of them."""
+HALF = 1 << HALF_BITS
+_WORD = float(1 << (2 * HALF_BITS))
+
+Array = npt.NDArray[Any]
 
 
-def sorted_with_places(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The values in ascending order and the place each came from (equal values in file order).
+def sorted_with_places(values: Array) -> tuple[Array, Array, bool]:
+    """The values in ascending order, the place each came from (equal values in file order), and
+    whether no two of them are equal.
 
-    ``values`` are finite float64 or int64, in one piece. −0.0 counts as 0.0. Places are uint32 below
-    2**32 values. Beyond the result it needs no memory.
+    ``values`` are float64 or int64, in one piece. −0.0 counts as 0.0; NaN stands at the ends. Places
+    are uint32 below 2**32 values.
 
-    >>> values, places = sorted_with_places(np.array([30.0, -1.5, 30.0, 7.0]))
-    >>> values.tolist(), places.tolist()
-    ([-1.5, 7.0, 30.0, 30.0], [1, 3, 0, 2])
+    >>> values, places, distinct = sorted_with_places(np.array([30.0, -1.5, 30.0, 7.0]))
+    >>> values.tolist(), places.tolist(), distinct
+    ([-1.5, 7.0, 30.0, 30.0], [1, 3, 0, 2], False)
     """
     n = len(values)
     place_type = np.uint32 if n < 2**32 else np.uint64
     if n < 2:
-        return values.copy(), np.zeros(n, dtype=place_type)
+        return values.copy(), np.zeros(n, dtype=place_type), True
     floating = values.dtype == np.float64
     raw = values.view(np.uint64)
     low, high, varying = _key_span(raw, floating)
@@ -43,16 +55,57 @@ def sorted_with_places(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.
     cut = np.uint64(idle if lossless else width - room)
     bits = np.uint64(64 - room)
     low = np.uint64(low)  # a kernel's uint64 arrives as an int, which may not fit an int64 again
-    packed = np.empty(n, dtype=np.uint64)
+    packed, spare = _sorted_words(raw, floating, low, cut, int(bits), width - int(cut))
     places = np.empty(n, dtype=place_type)
-    _pack(raw, floating, low, cut, bits, packed)
-    packed.sort()
     if lossless:
-        _unpack(packed, floating, low, cut, bits, places)
-    else:
-        _unpack_and_fetch(packed, raw, bits, places)
-        _mend_runs(packed, floating, low, cut, places)
-    return packed.view(values.dtype), places
+        equal = _unpack(packed, floating, low, cut, bits, places)
+        return packed.view(values.dtype), places, equal == 0
+    marks = np.empty(n // 64 + 64, dtype=np.int64)
+    ordered = np.empty(n, dtype=np.uint64) if spare is None else spare
+    marked = _fetch(packed, raw, bits, places, ordered, marks)
+    if marked > len(marks):  # too many to list, as with a value that many share
+        marks, marked = np.empty(0, dtype=np.int64), n - 1
+    equal = _mend(ordered, floating, places, marks, marked)
+    if equal < 0:  # a few far values took the bits that tell the others apart
+        order = _order_by_halves(raw, floating)
+        return values[order], order.astype(place_type), False
+    return ordered.view(values.dtype), places, equal == 0
+
+
+def _order_by_halves(raw: Array, floating: bool) -> Array:
+    """The places in order of the whole keys: by their lower half, then stably by their upper one."""
+    keys, half = np.empty(len(raw), dtype=np.uint64), np.uint64(32)
+    _keys(raw, floating, keys)
+    if len(raw) >= 2**32:
+        return np.argsort(keys, kind="stable")
+    words = (keys << half) | np.arange(len(raw), dtype=np.uint64)
+    words.sort()
+    first = words.astype(np.uint32)
+    words = ((keys[first] >> half) << half) | np.arange(len(raw), dtype=np.uint64)
+    words.sort()
+    return np.asarray(first[words.astype(np.uint32)])
+
+
+def _sorted_words(
+    raw: Array, floating: bool, low: np.uint64, cut: np.uint64, bits: int, width: int
+) -> tuple[Array, Array | None]:
+    """The words [key | place] in order, and another array of their size if one was needed."""
+    n = len(raw)
+    packed = np.empty(n, dtype=np.uint64)
+    digit = min(_MOST_DIGIT, -(-width // _PASSES)) if n >= _MANY else 0
+    shift = max(bits, bits + width - _PASSES * digit)
+    counts = np.zeros((_PASSES, 1 << digit), dtype=np.int64)
+    _pack(raw, floating, low, cut, np.uint64(bits), packed, np.uint64(shift), np.uint64(digit), counts)
+    if digit == 0:
+        packed.sort()
+        return packed, None
+    spare = np.empty(n, dtype=np.uint64)
+    for one in range(_PASSES):
+        _scatter(packed, spare, np.uint64(shift + one * digit), counts[one])
+        packed, spare = spare, packed
+    if not _insert(packed, _MOVES * n):
+        packed.sort()
+    return packed, spare
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -74,6 +127,12 @@ def _word(key, floating):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
+def _keys(raw, floating, out):  # type: ignore[no-untyped-def]
+    for i in range(raw.size):
+        out[i] = _key(raw[i], floating)
+
+
+@nb.njit(nogil=True, cache=True)
 def _key_span(raw, floating):  # type: ignore[no-untyped-def]
     first = _key(raw[0], floating)
     low = first
@@ -88,63 +147,139 @@ def _key_span(raw, floating):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def _pack(raw, floating, low, cut, bits, packed):  # type: ignore[no-untyped-def]
+def _pack(raw, floating, low, cut, bits, packed, shift, digit, counts):  # type: ignore[no-untyped-def]
+    """Make the words, and count the digits of all radix passes on the way."""
+    if digit == 0:
+        for i in range(raw.size):
+            packed[i] = (((_key(raw[i], floating) - low) >> cut) << bits) | np.uint64(i)
+        return
+    last = (_ONE << digit) - _ONE
+    first, second, third = counts[0], counts[1], counts[2]
     for i in range(raw.size):
-        packed[i] = (((_key(raw[i], floating) - low) >> cut) << bits) | np.uint64(i)
+        word = (((_key(raw[i], floating) - low) >> cut) << bits) | np.uint64(i)
+        packed[i] = word
+        word >>= shift
+        first[word & last] += 1
+        word >>= digit
+        second[word & last] += 1
+        third[word >> digit] += 1
+
+
+@nb.njit(nogil=True, cache=True)
+def _scatter(words, out, shift, counts):  # type: ignore[no-untyped-def]
+    """One radix pass: stably into the buckets of a digit."""
+    last = np.uint64(counts.size - 1)
+    place = np.empty(counts.size, np.int64)
+    total = 0
+    for d in range(counts.size):
+        place[d] = total
+        total += counts[d]
+    for i in range(words.size):
+        word = words[i]
+        d = (word >> shift) & last
+        out[place[d]] = word
+        place[d] += 1
+
+
+@nb.njit(nogil=True, cache=True)
+def _insert(words, most):  # type: ignore[no-untyped-def]
+    """Sort words that are nearly in order; False if they aren't."""
+    moves = 0
+    for i in range(1, words.size):
+        word = words[i]
+        if words[i - 1] > word:
+            y = i - 1
+            while y >= 0 and words[y] > word:
+                words[y + 1] = words[y]
+                y -= 1
+            words[y + 1] = word
+            moves += i - 1 - y
+            if moves > most:
+                return False
+    return True
 
 
 @nb.njit(nogil=True, cache=True)
 def _unpack(packed, floating, low, cut, bits, places):  # type: ignore[no-untyped-def]
+    """Words to values in place; how many are equal to the one before."""
     here = (_ONE << bits) - _ONE
+    equal = 0
+    before = ~(packed[0] >> bits)
     for j in range(packed.size):
         word = packed[j]
+        short = word >> bits
+        equal += short == before
+        before = short
         places[j] = word & here
-        packed[j] = _word(((word >> bits) << cut) + low, floating)
+        packed[j] = _word((short << cut) + low, floating)
+    return equal
 
 
 @nb.njit(nogil=True, cache=True)
-def _unpack_and_fetch(packed, raw, bits, places):  # type: ignore[no-untyped-def]
+def _fetch(packed, raw, bits, places, ordered, marks):  # type: ignore[no-untyped-def]
+    """Whole values in the order of the cut keys; ``marks`` lists the first of those whose key collides
+    with the one before. Returns how many there are."""
     here = (_ONE << bits) - _ONE
+    marked = 0
+    before = ~(packed[0] >> bits)
     for j in range(packed.size):
-        place = packed[j] & here
+        word = packed[j]
+        place = word & here
         places[j] = place
-        packed[j] = raw[place]
+        ordered[j] = raw[place]
+        short = word >> bits
+        if short == before:
+            if marked < marks.size:
+                marks[marked] = j
+            marked += 1
+        before = short
+    return marked
 
 
 @nb.njit(nogil=True, cache=True)
-def _mend_runs(words, floating, low, cut, places):  # type: ignore[no-untyped-def]
-    """Put runs whose cut keys collided in the order of their whole keys, stably."""
-    n = words.size
-    start = 0
-    while start < n - 1:
-        short = (_key(words[start], floating) - low) >> cut
-        end = start + 1
-        while end < n and (_key(words[end], floating) - low) >> cut == short:
-            end += 1
-        length = end - start
-        if 1 < length <= _SHORT_RUN:
-            for x in range(start + 1, end):
-                word, place = words[x], places[x]
-                key = _key(word, floating)
-                y = x - 1
-                while y >= start and _key(words[y], floating) > key:
-                    words[y + 1], places[y + 1] = words[y], places[y]
-                    y -= 1
-                words[y + 1], places[y + 1] = word, place
-        elif length > _SHORT_RUN:
-            keys = np.empty(length, np.uint64)
-            for x in range(length):
-                keys[x] = _key(words[start + x], floating)
-            order = np.argsort(keys, kind="mergesort")
-            old_words, old_places = words[start:end].copy(), places[start:end].copy()
-            for x in range(length):
-                words[start + x], places[start + x] = old_words[order[x]], old_places[order[x]]
-        start = end
+def _mend(words, floating, places, marks, marked):  # type: ignore[no-untyped-def]
+    """Put values whose cut keys collided in the order of their whole keys, stably.
+
+    Without ``marks`` all values are looked at. Returns how many equal the one before, or −1 if it
+    would take long.
+    """
+    moves = 0
+    for m in range(marked):
+        x = marks[m] if marks.size else m + 1
+        word, place = words[x], places[x]
+        key = _key(word, floating)
+        y = x - 1
+        while y >= 0 and _key(words[y], floating) > key:
+            words[y + 1], places[y + 1] = words[y], places[y]
+            y -= 1
+        words[y + 1], places[y + 1] = word, place
+        moves += x - 1 - y
+        if moves > _MOVES * words.size:
+            return -1
+    equal = 0
+    for m in range(marked):
+        x = marks[m] if marks.size else m + 1
+        equal += _key(words[x], floating) == _key(words[x - 1], floating)
+    return equal
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def draw_halves(rng, halves):  # type: ignore[no-untyped-def]
+    """Fill an array of even length with random whole numbers of 26 bits, two from each double."""
+    for i in range(0, halves.size, 2):
+        word = np.int64(rng.random() * _WORD)
+        halves[i] = word >> HALF_BITS
+        halves[i + 1] = word & (HALF - 1)
 
 
 @nb.njit(nogil=True, cache=True)
 def shuffle_ties(values, places, starts, rng):  # type: ignore[no-untyped-def]
-    """Put the places of equal values in random order, run by run (no run crosses a stratum)."""
+    """Put the places of equal values in random order, run by run (no run crosses a stratum).
+
+    Draws of 26 bits are made exactly uniform by rejection (Lemire 2019).
+    """
+    halves = np.empty(_BLOCK, np.int64)
+    used = _BLOCK
     for stratum in range(starts.size - 1):
         start = starts[stratum]
         stop = starts[stratum + 1]
@@ -153,7 +288,21 @@ def shuffle_ties(values, places, starts, rng):  # type: ignore[no-untyped-def]
             while end < stop and values[end] == values[start]:
                 end += 1
             for last in range(end - 1, start, -1):
-                other = start + int(rng.random() * (last - start + 1))
+                choices = last - start + 1
+                if choices > HALF >> 2:
+                    other = start + int(rng.random() * choices)
+                else:
+                    while True:
+                        if used == _BLOCK:
+                            draw_halves(rng, halves)
+                            used = 0
+                        product = halves[used] * choices
+                        used += 1
+                        # The remainder is only worked out where it could matter.
+                        left = product & (HALF - 1)
+                        if left >= choices or left >= HALF % choices:
+                            break
+                    other = start + (product >> HALF_BITS)
                 places[last], places[other] = places[other], places[last]
             start = end
 

@@ -20,7 +20,7 @@ from sfumato.masks._rank_targets import Law, Solution
 from sfumato.microdata import FloatArray, IntArray
 
 SAMPLE = 250_000
-"""Pairs are compared on at most about this many records, evenly spaced in the file."""
+"""Pairs are compared on at most this many records, evenly spaced in the file."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def sample(
     """One swapped column at every so many records."""
     from sfumato.kernels.rank_swap import sampled_ranks
 
-    step = max(1, math.ceil(n_records / SAMPLE))
-    ranks = np.empty((n_records + step - 1) // step, dtype=np.int64)
-    sampled_ranks(ranked.places, np.empty(0, dtype=np.int64) if rows is None else rows, step, ranks)
+    bits = (max(1, n_records - 1) // SAMPLE).bit_length()
+    ranks = np.empty(((n_records - 1) >> bits) + 1, dtype=np.int64)
+    sampled_ranks(ranked.places, np.empty(0, dtype=np.int64) if rows is None else rows, bits, ranks)
     here = ranks >= 0
     moved = ranks[here]
     columns = []

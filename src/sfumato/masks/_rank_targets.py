@@ -28,10 +28,14 @@ _GEOMETRIC_SQUARE = 2 * _LN2 * sum((-_LN2) ** m / math.factorial(m) * 2 / (m + 1
 SCALE_PER_WINDOW = math.sqrt(MEAN_SQUARE_SHIFT / _GEOMETRIC_SQUARE)
 """The geometric scale whose mean square displacement is that of a uniform window of one rank."""
 
-_COARSE_BINS = 16_384  # ranks that a first search looks at
-_COARSE_ABOVE = 65_536  # more values than this are searched coarsely first
+_COARSE_BINS = 8_192  # that a search looks at first, where there are more values than
+_COARSE_ABOVE = 65_536
+_FINER = 8  # times as many bins may be looked at then
+_WIDE = 32  # bins that a window must span to be judged by them
 _NARROW = 20  # windows of fewer ranks are rounded up: re-pairing can narrow a swap, never widen it
-_DENSE_ABOVE = 1_024  # the same for the geometric law, whose prediction costs bins × reach
+_DENSE_ABOVE = (
+    1_024  # the geometric law is searched coarsely above so many values: its prediction costs bins × reach
+)
 _COARSE_STEPS, _FINE_STEPS = 500_000, 8_000_000  # of such a prediction
 _EXPECT_STEPS = 1_500_000  # of one that only looks at expected values, which vary slowly with the rank
 
@@ -92,8 +96,8 @@ class Solution:
     percent: float
     windows: IntArray | FloatArray
     spread: Spread
-    correlation: float
-    mean_change: float
+    predicted: float
+    """The R(a,a′) that the window should give, or K where K0 was asked for."""
     within_reach: bool = True
     reach: tuple[float, float] | None = None
     """What the narrowest and the widest window would give, where the goal is beyond one of them."""
@@ -122,7 +126,9 @@ class Law:
     ranked: Ranked
     spread: Spread
     partner: Partner
-    _kept: dict[int, Bins] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[int, bool], Bins] = field(default_factory=dict, repr=False)
+    _dense_bins: dict[int, Bins] = field(default_factory=dict, repr=False)
+    _seen: dict[tuple[int, bool, int], float] = field(default_factory=dict, repr=False)
 
     @property
     def is_large(self) -> bool:
@@ -140,42 +146,121 @@ class Law:
         exact = np.maximum(1.0, self.ranked.sizes * (percent / 100)) if percent > 0 else 0.0 * ranks
         return np.asarray(exact * SCALE_PER_WINDOW, dtype=np.float64)
 
-    def effect(self, percent: float, *, relative: bool, coarse: bool = False) -> float:
-        """The expected R(a,a′), or K if ``relative``, of a window of ``percent``."""
-        total = self._total(percent, relative, coarse)
+    def effect(self, percent: float, *, relative: bool, group: int = 0) -> float:
+        """The expected R(a,a′), or K if ``relative``, of a window of ``percent``.
+
+        From all values; or, with a ``group``, from bins (see ``groups``).
+        """
+        total = self._total(self.windows(percent), relative, group)
         return self.spread.mean_change(total) if relative else self.spread.correlation(total)
 
-    def _total(self, percent: float, relative: bool, coarse: bool) -> float:
+    def _total(self, windows: IntArray | FloatArray, relative: bool, group: int) -> float:
         from sfumato.kernels.rank_law import changes_uniform, squares_uniform
 
-        windows = self.windows(percent)
         if self.partner == "geometric":
-            return self._dense(windows, _COARSE_STEPS if coarse else _FINE_STEPS)[1][int(relative)]
-        values, starts, per_bin = self.ranked.values, self.ranked.starts, 1.0
-        centre = float(values[len(values) // 2])
-        if coarse:
-            bins = self._bins(_COARSE_BINS)
-            values, starts, per_bin = bins.averages[0] + centre, bins.starts, float(bins.sizes[0])
-            # Steps 1 … W have the mean (W+1)/2: kept, rather than W, when ranks become bins.
-            windows = np.maximum(1, np.rint((windows + 1) / per_bin - 1)).astype(np.int64)
+            return self._dense(windows, _COARSE_STEPS if group else _FINE_STEPS)[1][int(relative)]
+        if group and windows[0] > 0:
+            return self._binned_total(float(windows[0]), relative, group)
+        values, starts = self.ranked.values, self.ranked.starts
         if relative:
-            return float(changes_uniform(values, starts, windows)) * per_bin
-        return float(squares_uniform(values, starts, windows, centre)) * per_bin
+            return float(changes_uniform(values, starts, windows))
+        return float(squares_uniform(values, starts, windows, float(values[len(values) // 2])))
 
-    def _bins(self, most: int) -> Bins:
+    # -- uniform windows on bins of neighbouring ranks --------------------------------------------
+
+    @property
+    def _most_bins(self) -> int:
+        finest = _COARSE_BINS * _FINER
+        return finest if len(self.ranked) >= 4 * finest else _COARSE_BINS
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """How many of the finest bins may be taken together, the most first."""
+        if self.partner == "geometric" or self._most_bins == _COARSE_BINS:
+            return (1,)
+        return (_FINER, 1)
+
+    def group_for(self, window: float) -> int:
+        """The group of bins whose prediction can be trusted for a window; 0 for none but single values."""
+        size = -(-len(self.ranked) // self._most_bins)
+        return next((g for g in self.groups if window >= _WIDE * g * size), 0)
+
+    def _binned_total(self, window: float, relative: bool, group: int) -> float:
+        """Σ(a′−a)², or Σ|a′−a|/a, of one stratum, from bins and from bins of twice their size.
+
+        A window of W ranks is one of W/b − 1 bins of b ranks, nearly. What is wrong with that grows in
+        proportion to b, so that the line through both figures ends at the right one.
+        """
+        fine, rough = (self._on_bins(window, relative, g) for g in (group, 2 * group))
+        return max(0.0, 2.0 * fine - rough)
+
+    def _on_bins(self, window: float, relative: bool, group: int) -> float:
+        from sfumato.kernels.rank_law import changes_binned, squares_binned
+
+        bins = self._grouped(group, relative)
+        m1, m2, mi, mp = bins.averages
+        size = float(bins.sizes[0])
+
+        def at(width: int) -> float:
+            key = (group, relative, width)
+            if key not in self._seen:
+                if relative:
+                    one = changes_binned(m1, mi, mp, bins.centre, width)
+                else:
+                    one = squares_binned(m1, m2, width)
+                self._seen[key] = float(one) * size
+            return self._seen[key]
+
+        span = max(window / size - 1.0, 1.0)
+        low = int(span)
+        below, above = at(low), at(low + 1)
+        if below <= 0 or above <= 0:
+            return below + (above - below) * (span - low)
+        share = math.log(span / low) / math.log((low + 1) / low)  # a power law between two windows
+        return float(below * (above / below) ** share)
+
+    def _grouped(self, group: int, relative: bool) -> Bins:
+        """The finest bins of the only stratum, taken together in groups (again from both ends)."""
+        from sfumato.kernels.rank_law import bin_ranks
+
+        key = (group, relative)
+        if key not in self._kept:
+            fine = self._kept.get((1, relative)) or self._bins(self._most_bins, reciprocals=relative)
+            self._kept[1, relative] = fine
+            if group > 1:
+                n, none = int(fine.starts[-1]), np.empty(0)
+                starts, count = np.array([0, n]), -(-n // group)
+                averages = []
+                for part in fine.averages:
+                    mean, square = np.empty(min(count, len(part))), np.empty(min(count, len(part)))
+                    if len(part):
+                        bin_ranks(
+                            part,
+                            starts,
+                            np.array([0, count]),
+                            np.array([group]),
+                            0.0,
+                            mean,
+                            square,
+                            none,
+                            none,
+                        )
+                    averages.append(mean)
+                self._kept[key] = Bins(np.array([0, count]), fine.sizes * group, averages, fine.centre)
+        return self._kept[key]
+
+    def _bins(self, most: int, *, reciprocals: bool = True) -> Bins:
         """About ``most`` bins of ranks a stratum."""
         from sfumato.kernels.rank_law import bin_ranks
 
-        if most in self._kept:
-            return self._kept[most]
         sizes = np.maximum(1, -(-self.ranked.sizes // most))
         starts = np.concatenate([[0], np.cumsum(-(-self.ranked.sizes // sizes))]).astype(np.int64)
-        averages = [np.empty(starts[-1]) for _ in range(4)]
+        averages = [np.empty(starts[-1] if k < 2 or reciprocals else 0) for k in range(4)]
         centre = float(self.ranked.values[len(self.ranked) // 2])
         bin_ranks(self.ranked.values, self.ranked.starts, starts, sizes, centre, *averages)
-        self._kept.clear()  # one set at a time: a search asks for the same one again and again
-        self._kept[most] = Bins(starts, sizes, averages, centre)
-        return self._kept[most]
+        return Bins(starts, sizes, averages, centre)
+
+    # -- any law, more slowly ---------------------------------------------------------------------
 
     def _dense(
         self, windows: IntArray | FloatArray, steps: int
@@ -186,7 +271,11 @@ class Law:
         geometric = self.partner == "geometric"
         widest = float(windows.max(initial=1)) * (20 if geometric else 1)
         n = int(self.ranked.sizes.max(initial=1))
-        bins = self._bins(max(256, int(math.sqrt(steps * n / max(widest, 1.0)))))
+        most = max(256, int(math.sqrt(steps * n / max(widest, 1.0))))
+        if most not in self._dense_bins:
+            self._dense_bins.clear()  # one set at a time: a search asks for the same one again and again
+            self._dense_bins[most] = self._bins(most)
+        bins = self._dense_bins[most]
         if geometric:  # ⌈Exp(L)⌉ has the mean L + ½ nearly: kept when ranks become bins
             scales = np.where(windows > 0, np.maximum((windows + 0.5) / bins.sizes - 0.5, 0.05), 0.0)
         else:
@@ -237,52 +326,68 @@ def solve(
     percent = target.value
     if target.kind != "window_percent":
         percent = theorem_percent(target, spread, top, bottom)
-    return _solution(law, percent)
+    return _solution(law, percent, relative=target.kind == "mean_change")
 
 
-def _solution(law: Law, percent: float) -> Solution:
-    effects = [math.nan, math.nan]
+def _solution(law: Law, percent: float, *, relative: bool) -> Solution:
+    effect = math.nan
     if law.spread.variance > 0:
-        coarse = law.is_large
-        effects = [law.effect(percent, relative=r, coarse=coarse) for r in (False, True)]
-    return Solution(percent, law.windows(percent), law.spread, effects[0], effects[1])
+        group = law.group_for(law.windows(percent).max()) if law.is_large else 0
+        effect = law.effect(percent, relative=relative, group=group)
+    return Solution(percent, law.windows(percent), law.spread, effect)
 
 
 def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
-    """The window whose expected effect is the goal: coarsely first, then on all values."""
+    """The window whose expected effect is the goal: from bins first, then from all values.
+
+    Where re-pairing follows, what bins say is enough for a uniform window that spans many of them.
+    """
     goal = target.goal
     assert goal is not None
     relative = target.kind == "mean_change"
     widest = int(law.ranked.sizes.max(initial=0))
     if widest < 2 or law.spread.variance == 0 or (relative and not law.spread.positive):
-        return Solution(0.0, law.windows(0.0), law.spread, math.nan, math.nan, within_reach=False)
+        return Solution(0.0, law.windows(0.0), law.spread, math.nan, within_reach=False)
+    wanted = goal if relative else 1.0 - goal
+    uniform, highest = law.partner == "uniform", widest - 1
+    by_bins = uniform and adjust and law.is_large
+    # How the loss grows with the window, to begin with, and how near to the wanted loss is enough:
+    # re-pairing mends more than that.
+    power, close = (
+        (1.0 if relative else 2.0),
+        (1e-2 if by_bins else 2e-3 if adjust and law.is_large else 5e-4),
+    )
 
-    def loss(ranks: float, coarse: bool) -> float:
-        effect = law.effect(100.0 * ranks / widest, relative=relative, coarse=coarse)
+    def loss(ranks: float, group: int = 0) -> float:
+        effect = law.effect(100.0 * ranks / widest, relative=relative, group=group)
         return effect if relative else 1.0 - effect
 
-    wanted = goal if relative else 1.0 - goal
-    power = 1.0 if relative else 2.0  # how the loss grows with the window, to begin with
-    whole, highest = law.partner == "uniform", widest - 1
-    close = 2e-3 if adjust and law.is_large else 5e-4  # re-pairing mends more than that
     guess = max(1.0, widest * min(1.0, _first_guess(law, target)))
-    if law.is_large:
-        guess, here, _ = search(lambda w: loss(w, True), wanted, highest, guess, power, 5e-4, whole)
-        wider = min(float(highest), 1.1 * guess + 1.0)
-        there = loss(wider, True)
-        if wider > guess and 0 < here < there:  # the slope that full passes start with
-            power = min(max(math.log(there / here) / math.log(wider / guess), 0.2), 4.0)
-    ranks, final, reached = search(
-        lambda w: loss(w, False), wanted, highest, guess, power, close, whole, whole and adjust
-    )
+    ranks = final = 0.0
+    reached = done = False
+    for group in law.groups if law.is_large else ():
+        near = 1e-3 if by_bins else 5e-4
+        ranks, final, reached = search(
+            lambda w, g=group: loss(w, g), wanted, highest, guess, power, near, uniform
+        )
+        done = by_bins and reached and ranks >= _NARROW and law.group_for(ranks) >= group
+        if done:
+            break
+        guess, wider = ranks, min(float(highest), 1.1 * ranks + 1.0)
+        there = loss(wider, group)
+        if wider > ranks and 0 < final < there:  # the slope that the next search starts with
+            power = min(max(math.log(there / final) / math.log(wider / ranks), 0.2), 4.0)
+    if not done:
+        ranks, final, reached = search(
+            loss, wanted, highest, guess, power, close, uniform, uniform and adjust
+        )
     percent = 100.0 * ranks / widest
-    other = law.effect(percent, relative=not relative, coarse=law.is_large)
     reach = None
     if not reached:
-        ends = sorted((loss(1, False), loss(highest, law.is_large)))
+        ends = sorted((loss(1), loss(highest, law.groups[0] if law.is_large else 0)))
         reach = (ends[0], ends[1]) if relative else (1.0 - ends[1], 1.0 - ends[0])
-    both = (other, final) if relative else (1.0 - final, other)
-    return Solution(percent, law.windows(percent), law.spread, *both, within_reach=reached, reach=reach)
+    effect = final if relative else 1.0 - final
+    return Solution(percent, law.windows(percent), law.spread, effect, within_reach=reached, reach=reach)
 
 
 def _first_guess(law: Law, target: Target) -> float:

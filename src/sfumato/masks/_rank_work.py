@@ -42,6 +42,8 @@ class Swapped:
     ranked: Ranked
     rows: IntArray | None
     source: AnyArray
+    values: AnyArray | None
+    """The new values of all records, where they were written straight away."""
     figures: dict[str, Any]
     warnings: list[str]
     sampled: Sampled | None
@@ -68,6 +70,16 @@ class Work:
 
     # -- what moves -------------------------------------------------------------------------------
 
+    def may_all_move(self, column: str) -> bool:
+        """Whether the schema and the type alone leave only NaN as what may not move: then the sort,
+        which puts NaN at the ends, shows at no cost whether all values may."""
+        variable, data = self.data.schema[column], self.data
+        codes = (
+            variable.missing or variable.imputed or variable.top is not None or variable.bottom is not None
+        )
+        tied = self.mask.together or self.mask.keep_zeros or self.mask.order_by or self.plan.rules
+        return not (codes or tied or self._fixed or data.is_lazy or data.column(column).null_count())
+
     def may_move(self, column: str) -> BoolArray:
         """Which values of a column (of its whole block, if columns travel together) may move."""
         data, mask = self.data, self.mask
@@ -84,9 +96,9 @@ class Work:
                 out &= sums.scalable(data, one, self.plan.rules)
         return out
 
-    def scores(self, column: str, movable: BoolArray) -> order.Scores:
+    def scores(self, column: str) -> order.Scores:
         if self.mask.together and self.mask.rank_by == "principal":
-            return order.principal(self.data, self._block, movable)
+            return order.principal(self.data, self._block, self.may_move(column))
         lead = self._block[0] if self.mask.together else column
         return order.scores(self.data, lead, self.mask.order_by.get(lead))
 
@@ -98,9 +110,16 @@ class Work:
             return (above, 2) if codes is None else (2 * codes + above, 2 * n)
         return codes, n
 
-    def ranked(self, column: str, values: AnyArray, movable: BoolArray) -> tuple[Ranked, IntArray | None]:
+    def ranked(
+        self, column: str, values: AnyArray, movable: BoolArray | None
+    ) -> tuple[Ranked, IntArray | None]:
         """The ranks of the values that may move, and their records (None for all)."""
         strata, n_strata = self.strata(column)
+        if movable is None:
+            ranked = rank(values, strata, n_strata)
+            if values.dtype != np.float64 or ranked.is_finite:
+                return ranked, None
+            movable = self.may_move(column)
         rows = None if movable.all() else np.flatnonzero(movable)
         if rows is not None:
             values = values[rows]
@@ -119,8 +138,8 @@ class Work:
         key = (repr(self.mask), column if not self.mask.together else "")
         if key not in kept:
             if ranked is None:
-                movable = self.may_move(column)
-                ranked = self.ranked(column, self.scores(column, movable).values, movable)[0]
+                movable = None if self.may_all_move(column) else self.may_move(column)
+                ranked = self.ranked(column, self.scores(column).values, movable)[0]
             kept[key] = self._solve(column, ranked, target or self.mask.target(self.plan.swapped[column]))
         return kept[key]
 
@@ -150,7 +169,7 @@ class Work:
     def moves(self, after: Microdata, column: str) -> Moves:
         """What the guarantee of a bounded displacement looks at."""
         movable = self.may_move(column)
-        scores = self.scores(column, movable)
+        scores = self.scores(column)
         strata, n_strata = self.strata(column)
         windows = self.solution(column).windows.astype(np.int64)
         old, new = scores.values, scores.of(after)
@@ -168,16 +187,16 @@ class Work:
         several = len(leads) > 1
 
         def one(lead: str) -> tuple[dict[str, pl.Series], Swapped]:
-            movable = self.may_move(lead)
-            scores = self.scores(lead, movable)
+            movable = None if self.may_all_move(lead) else self.may_move(lead)
+            scores = self.scores(lead)
             label = "+".join(self._block) if self.mask.together else lead
             ranked, rows = self.ranked(lead, scores.values, movable)
             target = self.mask.target(self.plan.swapped[lead])
-            swapped = self._swap(
-                label, ranked, rows, draws, target, self.solution(lead, ranked, target), several
-            )
-            if scores.exact and not self.mask.together:
-                return {lead: _exchanged(data.column(lead), scores.values, swapped)}, swapped
+            direct = scores.values if scores.exact and not self.mask.together else None
+            solution = self.solution(lead, ranked, target)
+            swapped = self._swap(label, ranked, rows, draws, target, solution, several, direct)
+            if swapped.values is not None:
+                return {lead: _in_type_of(data.column(lead), swapped.values)}, swapped
             take = _sources(len(data), swapped)
             block = self._block if self.mask.together else (lead,)
             return {column: data.column(column).gather(take) for column in block}, swapped
@@ -206,8 +225,16 @@ class Work:
         target: Target,
         solution: Solution,
         several: bool,
+        old: AnyArray | None = None,
     ) -> Swapped:
-        from sfumato.kernels.rank_swap import change, close_cycles, pair_geometric, pair_uniform
+        """Swap one ranked column; ``old`` are all its values, if they may be written straight away."""
+        from sfumato.kernels.rank_swap import (
+            changes,
+            close_cycles,
+            pair_geometric,
+            pair_uniform,
+            write_values,
+        )
 
         mask = self.mask
         order_ties(ranked, draws, column)
@@ -223,7 +250,13 @@ class Work:
         if left_over and mask.leftover == "cycle":
             bounds = solution.windows if mask.partner == "uniform" else ranked.sizes
             stay = int(close_cycles(source, ranked.starts, bounds.astype(np.int64)))
-        squares, relative, moved = change(ranked.values, source, stay == left_over)
+        values = None
+        if old is None:
+            squares, relative, moved = changes(ranked.values, source)
+        else:
+            all_rows = np.empty(0, dtype=np.int64) if rows is None else rows
+            values = np.empty_like(old) if rows is None else old.copy()
+            squares, relative, moved = write_values(ranked.values, ranked.places, all_rows, source, values)
         figures: dict[str, Any] = {
             "eligible": len(ranked),
             "records_swapped": int(moved),
@@ -232,7 +265,7 @@ class Work:
             "window_ranks": int(solution.windows.max(initial=0)) if mask.partner == "uniform" else None,
             "scale_ranks": float(solution.windows.max(initial=0)) if mask.partner == "geometric" else None,
             "target": target.goal,
-            "predicted": solution.mean_change if target.kind == "mean_change" else solution.correlation,
+            "predicted": solution.predicted,
             "correlation": spread.correlation(squares),
             "mean_change": spread.mean_change(relative),
             "re_paired_percent": 100.0 * 4 * re_paired / len(ranked) if len(ranked) else 0.0,
@@ -245,7 +278,7 @@ class Work:
             sampled = sample(
                 column, ranked, rows, source, law, solution, figures["correlation"], len(self.data)
             )
-        return Swapped(column, ranked, rows, source, figures, warnings, sampled)
+        return Swapped(column, ranked, rows, source, values, figures, warnings, sampled)
 
     def _adjust(
         self,
@@ -262,8 +295,8 @@ class Work:
 
         if spread.variance == 0 or not solution.within_reach or target.goal is None:
             return 0
-        squares, relative, _ = change(ranked.values, source, True)
         by_change = target.kind == "mean_change"
+        now = change(ranked.values, source, by_change)
         whole = float(spread.positive) if by_change else 2.0 * spread.n * spread.variance
         wanted = (target.goal if by_change else 1.0 - target.goal) * whole
         windows = solution.windows
@@ -279,7 +312,7 @@ class Work:
             source,
             ranked.starts,
             windows,
-            relative if by_change else squares,
+            now,
             wanted,
             1e-6 * whole,
             by_change,
@@ -316,8 +349,6 @@ class Work:
             movable &= ~self._fixed[total]
         if not movable.any():
             return rest
-        from sfumato.kernels.rank_swap import write_values
-
         if not self.data.schema[total].residual:
             notes.warn(
                 f"{total} isn't the sum of its components in {int(movable.sum()):,} records; what it holds "
@@ -339,12 +370,10 @@ class Work:
         solution = solve(
             ranked, spread, target, self.mask.interval, self.mask.partner, adjust=self.mask.adjust
         )
-        swapped = self._swap(label, ranked, rows, draws, target, solution, False)
+        swapped = self._swap(label, ranked, rows, draws, target, solution, False, rest)
         self._note(swapped, notes)
-        out, values = rest.copy(), np.empty(len(rows))
-        write_values(ranked.values, ranked.places, swapped.source, values)
-        out[rows] = values
-        return out
+        assert swapped.values is not None
+        return swapped.values
 
     def _note_block(self, out: Microdata, swapped: Swapped, notes: Notes) -> None:
         """The correlation of each column that travelled with what it was."""
@@ -384,20 +413,9 @@ class Work:
             )
 
 
-def _exchanged(series: pl.Series, physical: AnyArray, swapped: Swapped) -> pl.Series:
-    """The column with its values exchanged, in its own type."""
-    from sfumato.kernels.rank_swap import write_values
-
-    n = len(swapped.ranked)
-    if swapped.rows is None:
-        out = np.empty(n, dtype=physical.dtype)
-        write_values(swapped.ranked.values, swapped.ranked.places, swapped.source, out)
-    else:
-        moved = np.empty(n, dtype=physical.dtype)
-        write_values(swapped.ranked.values, swapped.ranked.places, swapped.source, moved)
-        out = physical.copy()
-        out[swapped.rows] = moved
-    new = pl.Series(series.name, out)
+def _in_type_of(series: pl.Series, values: AnyArray) -> pl.Series:
+    """The new values (physical ones, of dates) as a column of the old one's type."""
+    new = pl.Series(series.name, values)
     if series.dtype.is_temporal():
         new = new.cast(series.to_physical().dtype)
     new = new.cast(series.dtype)
