@@ -9,12 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from sfumato.errors import counted
 from sfumato.microdata import Microdata
+
+# Types whose buffers Arrow can't show, or whose buffers don't tell their values.
+_NO_ADDRESS: Final = (pl.Categorical, pl.Enum, pl.Object, pl.Int128, pl.UInt128)
 
 
 @dataclass(frozen=True)
@@ -263,7 +267,7 @@ def same_memory(one: pl.Series, two: pl.Series) -> bool:
     """Whether two columns share their memory, so that they can't differ."""
     if len(one) != len(two) or one.dtype != two.dtype or one.n_chunks() != two.n_chunks() or not len(one):
         return False
-    if one.dtype in (pl.Categorical, pl.Enum) or one.dtype.is_nested() or one.dtype == pl.Object:
+    if one.dtype in _NO_ADDRESS or one.dtype.is_nested():
         return False
     return _addresses(one) == _addresses(two)
 

@@ -23,6 +23,7 @@ import polars as pl
 from sfumato import __version__
 from sfumato.atomic import new_folder
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
+from sfumato.io.arrow import plain
 from sfumato.microdata import Microdata
 from sfumato.schema import Range, Schema
 
@@ -118,13 +119,37 @@ def release_order(run: Run) -> npt.NDArray[np.int64]:
 
 
 def released_schema(run: Run, columns: list[str]) -> Schema:
-    return run.masked.schema.restricted_to(columns)
+    """The schema of what is released, without the names of codes that the masks took out."""
+    schema = run.masked.schema.restricted_to(columns)
+    for column in columns:
+        variable = schema[column]
+        if column not in run.original.columns or not (variable.labels or variable.order):
+            continue
+        # A code list that names a value which no record has any more tells what was hidden; codes
+        # that no record ever had are no secret, and stay.
+        gone = _values(run.original.column(column)) - _values(run.masked.column(column))
+        if gone:
+            labels = {c: text for c, text in variable.labels.items() if _spelt(c) not in gone}
+            order = [c for c in variable.order if _spelt(c) not in gone]
+            schema = schema.with_variable(column, labels=labels, order=order)
+    return schema
+
+
+def _values(series: pl.Series) -> set[str]:
+    return {_spelt(v) for v in series.drop_nulls().unique().to_list()}
+
+
+def _spelt(code: Any) -> str:
+    """A code as text, the same for 7, 7.0 and "7"."""
+    return str(int(code)) if isinstance(code, float) and code.is_integer() else str(code)
 
 
 def _chunks(run: Run, columns: list[str], order: npt.NDArray[np.int64]) -> Iterator[pl.DataFrame]:
     """The released records, a million at a time: never a second copy of the whole file."""
     schema = run.masked.schema
-    frame = run.masked.select(columns).rechunk()  # a gather from many pieces is slow
+    # Categories as text, since a dictionary can name values that were removed; a gather from many
+    # pieces is slow.
+    frame = plain(run.masked.select(columns)).rechunk()
     index = order.astype(np.uint32 if len(order) < 2**32 - 1 else np.uint64)
     household = _new_households(run, order) if schema.household in columns else None
     for start in range(0, max(len(order), 1), CHUNK):
@@ -215,7 +240,10 @@ def dictionary(schema: Schema, data: Microdata, columns: list[str], records: int
     out = []
     for column in columns:
         variable = schema[column]
-        entry: dict[str, Any] = {"name": column, "type": str(data.dtype(column)), "kind": data.kind(column)}
+        dtype = data.dtype(column)
+        # The name of an Enum lists its categories, also those that no record has any more.
+        said = "String" if dtype in (pl.Categorical, pl.Enum) else str(dtype)
+        entry: dict[str, Any] = {"name": column, "type": said, "kind": data.kind(column)}
         if variable.label:
             entry["label"] = variable.label
         if column in (schema.id, schema.household):

@@ -208,3 +208,12 @@ def test_a_file_that_crashes_its_library_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("sfumato.io.crash._TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(InputError, match="crashes the library"):
         sf.read(file)
+
+
+def test_whole_numbers_come_back_whole_from_stata(tmp_path) -> None:
+    frame = pl.DataFrame({"a": [1, 2, 3], "b": [1, None, 3], "c": [2**31 - 27, 0, -(2**31)], "d": [None] * 3})
+    frame = frame.with_columns(pl.col("d").cast(pl.Int64))
+    sf.write(sf.Microdata(frame), tmp_path / "x.dta")
+    back = sf.read(tmp_path / "x.dta", **FAST).frame
+    assert back.cast(pl.Float64).equals(frame.cast(pl.Float64))
+    assert [back.schema[c] for c in "ab"] == [pl.Int64, pl.Int64]

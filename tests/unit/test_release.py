@@ -319,3 +319,39 @@ def test_logs_of_steps_with_alike_names_are_all_kept(tmp_path) -> None:
     ]
     sf.Plan(steps=steps).run(people(), seed=1).release(tmp_path / "r")
     assert len(list((tmp_path / "r/internal/log").glob("*.parquet"))) == 2
+
+
+@pytest.mark.parametrize("format_", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["n", "s", "e", "HIDDEN"])])
+def test_categories_are_released_and_those_taken_out_are_nowhere(tmp_path, kind, format_) -> None:
+    area = people().column("AREA").to_list()
+    area[7] = "HIDDEN"
+    data = people().with_columns([pl.Series("AREA", area, dtype=kind)])
+    plan = sf.Plan(steps=[sf.LocalSuppress(keys=["AREA"], tolerance=3)], release={"format": format_})
+    release = plan.run(data, seed=1).release(tmp_path / "r")
+    assert sf.read(release.data).column("AREA").null_count() == 1
+    for path in release.public.iterdir():
+        assert b"HIDDEN" not in path.read_bytes(), path.name
+
+
+@pytest.mark.parametrize("format_", ["csv", "sav", "dta", "asc"])
+def test_labels_of_codes_that_were_taken_out_go_and_unused_ones_stay(tmp_path, format_) -> None:
+    frame = pl.DataFrame({"JOB": [1, 2] * 20 + [9], "BAND": ["low", "high"] * 20 + ["HIDDEN"]})
+    labels = {1: "clerk", 2: "nurse", 3: "unused", 9: "HIDDEN"}
+    order = ["low", "high", "HIDDEN"]
+    schema = sf.Schema(variables={"JOB": {"labels": labels}, "BAND": {"order": order, "kind": "ordinal"}})
+    steps = [sf.LocalSuppress(key_sets=[["JOB"], ["BAND"]], tolerance=3)]
+    plan = sf.Plan(steps=steps, release={"format": format_})
+    public = plan.run(sf.Microdata(frame, schema), seed=1).release(tmp_path / "r").public
+    for path in public.iterdir():
+        assert b"HIDDEN" not in path.read_bytes(), path.name
+    said = {c["name"]: c for c in json.loads((public / "dictionary.json").read_text())["columns"]}
+    assert said["JOB"]["codes"] == {"1": "clerk", "2": "nurse", "3": "unused"}
+    assert said["BAND"]["order"] == ["low", "high"]
+
+
+def test_whole_numbers_wider_than_arrow_knows_are_released(tmp_path) -> None:
+    data = people().with_columns([pl.Series("BIG", range(300), dtype=pl.Int128)])
+    plan = sf.Plan(steps=[sf.RandomSwap(columns=["INCOME"], rate_percent=40)])
+    release = plan.run(data, seed=1).release(tmp_path / "r")
+    assert sorted(sf.read(release.data).column("BIG").to_list()) == list(range(300))

@@ -73,9 +73,21 @@ def _finish(
 
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with categories as text: a dictionary can name values that were removed."""
+    """The frame in types that everybody reads.
+
+    Categories become text, since a dictionary can name values that were removed; whole numbers of
+    128 bits, which only Polars knows, become those of 64.
+    """
     names = [c for c, t in frame.schema.items() if t in (pl.Categorical, pl.Enum)]
-    return frame.with_columns(pl.col(names).cast(pl.String)) if names else frame
+    wide = [c for c, t in frame.schema.items() if t in (pl.Int128, pl.UInt128)]
+    for column in wide:
+        if frame[column].cast(pl.Int64, strict=False).null_count() > frame[column].null_count():
+            raise InputError(
+                f"{column} has whole numbers of more than 64 bits, which files have no place for",
+                hint="make it text",
+            )
+    casts = [pl.col(names).cast(pl.String), pl.col(wide).cast(pl.Int64)]
+    return frame.with_columns(casts) if names or wide else frame
 
 
 def write_parquet(frame: pl.DataFrame, file: Path, *, compression: str = "zstd") -> None:

@@ -8,7 +8,7 @@ import string
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import polars as pl
 
@@ -25,6 +25,7 @@ _STATA_NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")
 _EXACT: Final = 2**53
 _SPSS_MISSING_TEXT: Final = 8
 _STATA_LABEL: Final = 80
+_STATA_LONG: Final = 2**31 - 1
 
 
 def write_sav(
@@ -84,9 +85,7 @@ def write_dta(data: Microdata, part: Path, target: Path, *, file_label: str = ""
                     own[letter] = _letter_label(letter, code, own.pop(code, ""))
                 values = pd.Series(values, dtype=object)
             else:
-                values = series.to_pandas(use_pyarrow_extension_array=False)
-                if series.dtype.is_integer() and series.null_count():
-                    values = series.cast(pl.Float64).to_pandas()
+                values = _stata_numbers(series)
             # Stata's value labels belong to whole numbers (and letters) only.
             own = {c: t for c, t in own.items() if isinstance(c, str) or float(c).is_integer()}
             if own and not (series.dtype.is_integer() or lettered.get(column)):
@@ -103,6 +102,15 @@ def write_dta(data: Microdata, part: Path, target: Path, *, file_label: str = ""
             variable_value_labels={c: v for c, v in labels.items() if v},
             missing_user_values=lettered,
         )
+
+
+def _stata_numbers(series: pl.Series) -> Any:
+    """Whole numbers as Stata's long where they fit, else doubles: a long comes back as a whole number."""
+    if series.dtype.is_integer() and series.null_count() < len(series):
+        low, high = cast(int, series.min()), cast(int, series.max())
+        if low >= -_STATA_LONG and high <= _STATA_LONG - 27:  # the largest 27 mean missing
+            return series.cast(pl.Int32).to_pandas().astype("Int32" if series.null_count() else "int32")
+    return series.cast(pl.Float64).to_pandas()
 
 
 def _variable_labels(data: Microdata) -> dict[str, str | None]:
