@@ -170,7 +170,9 @@ class Declared:
                 elif f.metadata.get("numeric") and not (
                     types_[column].is_numeric() or types_[column].is_temporal()
                 ):
-                    out.append(Problem(0, f"`{f.name}` needs numbers, but {column!r} holds {types_[column]}"))
+                    # An Enum's full name would list its categories.
+                    held = str(types_[column]).partition("(categories")[0]
+                    out.append(Problem(0, f"`{f.name}` needs numbers, but {column!r} holds {held}"))
         return out
 
 

@@ -146,7 +146,7 @@ def moments(blocks: Blocks, notes: Notes) -> tuple[FloatArray, FloatArray]:
     state, m = blocks.state, len(blocks.state.vector)
     size = len(state.root)
     for column in state.vector:
-        _refuse_huge(blocks.data.column(column))
+        refuse_huge(blocks.data.column(column))
 
     def add_up(block: Block) -> tuple[FloatArray, IntArray]:
         if not np.isfinite(block.x[block.eligible]).all():
@@ -199,14 +199,14 @@ def moments(blocks: Blocks, notes: Notes) -> tuple[FloatArray, FloatArray]:
     return mean, covariance
 
 
-def _refuse_huge(series: pl.Series) -> None:
+def refuse_huge(series: pl.Series, what: str = "noise can't be added to") -> None:
     """Whole numbers beyond 2⁵³ aren't amounts, and a float can't hold them: they would come out wrong."""
     if not series.dtype.is_integer() or not series.len() - series.null_count():
         return
     low, high = series.min(), series.max()
     if max(-int(low), int(high)) > 1 << 53:  # type: ignore[arg-type]
         raise MaskError(
-            f"{series.name} has whole numbers beyond 2^53, which noise can't be added to exactly",
+            f"{series.name} has whole numbers beyond 2^53, which {what} exactly",
             hint="is it an identifier? else cast it to a float",
         )
 

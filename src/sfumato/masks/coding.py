@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -174,17 +175,17 @@ class TopBottomCode(RowsMask):
             seen = frame.select(asked).row(0, named=True)
             centre = new = code
             if self.replace != "code" and seen["n"]:
-                centre = _centre(frame.select(at.filter(beyond)).to_series().to_list(), self.replace)
-                new = _rounded(centre, dtype)
+                coded = frame.select(at.filter(beyond)).to_series()
+                centre, new = _replacement(coded.to_list(), self.replace, dtype, column)
             self._judge(data, column, side, new, seen["n"], notes)
-            if new != centre and not dtype.is_float():
+            if new != centre and dtype.is_integer():
                 notes.warn(f"{column}: the {self.replace} of the coded values was rounded to a whole number")
             state[side] = (code, new)
-            notes.figure(f"{side}_code", code, column)
+            notes.figure(f"{side}_code", _plain(code), column)
             notes.figure(f"{side}_coded", int(seen["n"]), column)
             notes.figure(f"{side}_changed", int(seen["n"] if new != code else seen["moved"]), column)
             if new != code:
-                notes.figure(f"{side}_replaced_by", new, column)
+                notes.figure(f"{side}_replaced_by", _plain(new), column)
             percent = self._said(f"{side}_percent", column)
             if percent and seen["n"] > 0.02 * percent * len(series):
                 share = 100 * seen["n"] / len(series)
@@ -198,12 +199,14 @@ class TopBottomCode(RowsMask):
         if percent is None:
             code = self._said(side, column)
             return None if code is None else _in_type(code, dtype, top=side == "top")
-        values = data.column(column).filter(data.eligible(column)).to_numpy()
+        values = data.column(column).filter(data.eligible(column))
         k = _how_many(len(values), percent)
         if not k:
             return None
         place = len(values) - k if side == "top" else k - 1
-        return np.partition(values, place)[place].item()
+        if dtype.is_decimal() or dtype in (pl.Int128, pl.UInt128):  # NumPy has no such numbers
+            return values.sort()[place]
+        return np.partition(values.to_numpy(), place)[place].item()
 
     def _judge(self, data: Microdata, column: str, side: str, new: Any, n: int, notes: Notes) -> None:
         if isinstance(new, float) and not math.isfinite(new):
@@ -253,7 +256,7 @@ class TopBottomCode(RowsMask):
         if self.replace != "code":
             for column, side in pairs:
                 lists, dtype = replaced[f"{side} new {column}"].to_list(), data.dtype(column)
-                centres = [_rounded(_centre(v, self.replace), dtype) if v else None for v in lists]
+                centres = [_replacement(v, self.replace, dtype, column)[1] if v else None for v in lists]
                 replaced = replaced.with_columns(pl.Series(f"{side} new {column}", centres, dtype=dtype))
         for column, side in pairs:
             for new in replaced[f"{side} new {column}"].drop_nulls().unique():
@@ -302,7 +305,7 @@ class TopBottomCode(RowsMask):
             return masked
         schema = data.schema
         for column, codes in state.items():
-            old, details = schema[column], {side: code for side, (code, _) in codes.items()}
+            old, details = schema[column], {side: _plain(code) for side, (code, _) in codes.items()}
             if "top" in details and old.top is not None:
                 details["top"] = min(details["top"], old.top)
             if "bottom" in details and old.bottom is not None:
@@ -334,6 +337,10 @@ def _in_type(code: float, dtype: pl.DataType, *, top: bool) -> Any:
     reach it (nothing can lie beyond it)."""
     if dtype == pl.Float32:
         return float(np.float32(code))
+    if isinstance(dtype, pl.Decimal):
+        step = Decimal(1).scaleb(-dtype.scale)
+        exact = Decimal(repr(code)) if isinstance(code, float) else Decimal(code)
+        return exact.quantize(step, rounding=ROUND_FLOOR if top else ROUND_CEILING)
     if not dtype.is_integer():
         return float(code)
     whole = math.floor(code) if top else math.ceil(code)
@@ -344,10 +351,27 @@ def _in_type(code: float, dtype: pl.DataType, *, top: bool) -> Any:
 
 def _centre(values: list[Any], what: str) -> float:
     """The mean or the median; the sum is exact, so that chunks and threads can't change a bit of it."""
-    return math.fsum(values) / len(values) if what == "mean" else float(np.median(values))
+    return math.fsum(values) / len(values) if what == "mean" else float(np.median(np.array(values, float)))
+
+
+def _replacement(values: list[Any], what: str, dtype: pl.DataType, column: str) -> tuple[float, Any]:
+    """The mean or median of the coded values, as it is and in the column's type."""
+    if dtype.is_integer() and max(abs(v) for v in values) > 1 << 53:
+        raise MaskError(
+            f"top_bottom_code: {column} has whole numbers beyond 2^53, whose {what} can't be had exactly",
+            hint='is it an identifier? else use replace="code"',
+        )
+    centre = _centre(values, what)
+    return centre, _rounded(centre, dtype)
+
+
+def _plain(code: Any) -> Any:
+    return float(code) if isinstance(code, Decimal) else code
 
 
 def _rounded(value: float, dtype: pl.DataType) -> Any:
+    if isinstance(dtype, pl.Decimal):
+        return Decimal(repr(value)).quantize(Decimal(1).scaleb(-dtype.scale))
     if dtype == pl.Float32:
         return float(np.float32(value))
     return value if dtype.is_float() or not math.isfinite(value) else int(np.rint(value))

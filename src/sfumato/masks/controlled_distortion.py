@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
 from sfumato.guarantees import Guarantee, SameMoments, SumRule
-from sfumato.masks._noise_fit import unit_of
+from sfumato.masks._noise_fit import refuse_huge, unit_of
 from sfumato.masks._reflection import (
     InfeasibleError,
     WeightedMoments,
@@ -168,7 +168,12 @@ class ControlledDistortion(Mask):
         for column in [*self.lower, *self.upper]:
             if column not in self.columns:
                 out.append(Problem(0, f"{column} has a bound, but isn't in `columns`"))
-        whole = [c for c in self.columns if c in types and types[c].is_integer()]
+        for column in self.columns:
+            if types.get(column) in (pl.Date, pl.Time):
+                what = f"{column} holds {'dates' if types[column] == pl.Date else 'times of day'}"
+                message = f"{what}, which can't take the fractions that exact moments need"
+                out.append(Problem(0, message, "make it a number first"))
+        whole = [c for c in self.columns if c in types and (types[c].is_integer() or types[c].is_decimal())]
         if whole and not self.round_to_unit:
             message = f"{', '.join(whole)} become floats, since whole numbers can't keep the moments exactly"
             out.append(Problem(0, message, "set round_to_unit = true to keep them whole", severity="warning"))
@@ -206,6 +211,8 @@ class ControlledDistortion(Mask):
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
         columns = self._all_columns(data.schema)
+        for column in columns:
+            refuse_huge(data.column(column), "can't become floats")
         x = data.matrix(columns).copy(order="C")
         usable: BoolArray = np.asarray(np.isfinite(x).all(axis=1))
         distorted = self._places(data, self.records, usable)

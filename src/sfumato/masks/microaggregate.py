@@ -12,6 +12,7 @@ import polars as pl
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
 from sfumato.guarantees import Guarantee, SameMoments
+from sfumato.masks._noise_fit import refuse_huge
 from sfumato.masks.base import Locality, Mask, Notes, in_threads
 from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.parameters import parameter
@@ -94,6 +95,8 @@ class Microaggregate(Mask):
         new: dict[str, pl.Series] = {}
         for block in blocks:
             chosen = np.flatnonzero(eligible(data, block))
+            for column in block:
+                refuse_huge(data.column(column), "can't be averaged")
             values = data.matrix(block)[chosen]
             endless = [c for j, c in enumerate(block) if np.isinf(values[:, j]).any()]
             if endless:

@@ -147,6 +147,9 @@ class AdditiveNoise(RowsMask):
             return out
         rebuilt = [t for t, _ in touched_rules(schema.sums, self.columns)]
         for column in self.columns:
+            if types.get(column) == pl.Time:
+                what = f"{column} holds times of day, which noise would carry past midnight"
+                out.append(Problem(0, what, "recode them, or swap them"))
             if column in schema.sums and column not in rebuilt:
                 names = ", ".join(schema.sums[column])
                 out.append(
