@@ -106,6 +106,20 @@ def test_different_row_counts_need_the_true_links():
         assert (one["id"].gather(found["original"]) == two["id"].gather(found["masked"])).all()
 
 
+def test_different_row_counts_are_linked_as_far_as_possible():
+    frame = people(80).with_columns(b=pl.Series(range(80)) % 5)
+    masked = noisy(frame)
+    for one, two in ((frame, masked.head(60)), (frame.head(60), masked)):
+        result = sf.Linkage(known=["x0", "x1", "x2"]).measure(one, two)
+        assert result.attacked == result.linked == 60
+        assert result.rate > 0.9
+    assert any("20 records" in n for n in sf.Linkage(known=["x0"]).measure(frame, masked.head(60)).notes)
+    # By the schema's id where there is one, in any order.
+    marked = sf.Microdata(frame.with_columns(ID=pl.Series(range(80))), sf.Schema(id="ID"))
+    part = sf.Microdata(noisy(marked.frame).sample(60, seed=1, shuffle=True), marked.schema)
+    assert sf.Linkage(known=["x0", "x1", "x2"]).measure(marked, part).rate > 0.9
+
+
 def test_an_id_that_is_not_unique_cannot_be_the_truth():
     frame = people(5).with_columns(id=pl.Series([1, 1, 2, 3, 4]))
     with pytest.raises(MeasureError, match="unique"):
@@ -226,6 +240,16 @@ def test_em_that_drifts_is_said_and_equal_weights_are_used(reference_data):
     assert result.em_drift > 100  # FORMULAS: 200-900 "matches" a record
     assert any("drifted" in note and "equal weights" in note for note in result.notes)
     assert result.rate == equal.rate
+
+
+def test_em_that_does_not_converge_is_said_and_not_used():
+    frame = people(60)
+    masked = noisy(frame, 0.2)
+    result = sf.Linkage(known=frame.columns, weights="em", em_iterations=1).measure(frame, masked)
+    assert not result.em_used
+    assert not result.em_converged
+    assert any("didn't converge in 1 steps" in note for note in result.notes)
+    assert result.rate == sf.Linkage(known=frame.columns).measure(frame, masked).rate
 
 
 def test_em_on_blocks_of_one_has_nothing_to_tell_apart():

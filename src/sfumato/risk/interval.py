@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -46,15 +47,22 @@ class IntervalDisclosure(RiskMeasure):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     columns: tuple[str, ...] = parameter((), doc="The columns to look at.", columns="sensitive", numeric=True)
+    known: tuple[str, ...] = parameter(
+        (), doc="Those of the columns to look at; all by default.", columns=True, numeric=True
+    )
     percent: float = parameter(10.0, doc="The width of the interval in percent.", above=0, at_most=100)
     by: Literal["rank", "sd"] = parameter(
         "rank", doc="Whether the percentage is of ranks or of a standard deviation.", choices=("rank", "sd")
     )
 
+    def _check(self) -> Sequence[tuple[str, str | None]]:
+        strange = [c for c in self.known if self.columns and c not in self.columns]
+        return [(f"`known` names {strange[0]}, which isn't in `columns`", None)] if strange else ()
+
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         if len(original) != len(masked):
             raise MeasureError(f"the files have {len(original):,} and {len(masked):,} records")
-        columns = known_columns(original, masked, self.columns, numbers=True)
+        columns = known_columns(original, masked, self.known or self.columns, numbers=True)
         rows, hits, seen = [], np.zeros(len(original)), np.zeros(len(original))
         expected = 0.0
         for column in columns:

@@ -87,6 +87,7 @@ class Linkage(Attack):
         doc="The share of matches in EM: fixed, bounded or free.",
         choices=("fixed", "bounded", "free"),
     )
+    em_iterations: int = parameter(2000, doc="How many steps EM may take.", at_least=1)
     em_random_pairs: bool = parameter(True, doc="Whether EM takes the u probabilities from random pairs.")
     false_link_bound: float = parameter(
         0.001, doc="Bound on the probability of a false link in the EM decision rule.", above=0, below=1
@@ -188,12 +189,15 @@ class Linkage(Attack):
         if not 0 < blocks.links < blocks.pairs:
             notes.append("EM has nothing to tell apart (blocks of one record); equal weights were used")
             return *equal, None, {"em_used": False}
+        if len(self.blockings) > 1:
+            notes.append("EM was fitted to the pairs of the first blocking")
         patterns = agreement_patterns(fields, blocks, draws)
         fit = fit_em(
             patterns,
             expected_share=blocks.links / blocks.pairs,
             share=self.em_share,
             u=random_agreement(patterns) if self.em_random_pairs else None,
+            iterations=self.em_iterations,
         )
         agree, disagree = log_weights(fit.m, fit.u)
         sensible = bool((agree > disagree).all())

@@ -38,15 +38,16 @@ def true_links(original: Microdata, masked: Microdata, truth: str | None) -> Int
     """The masked record that each original record belongs to (−1: none).
 
     Record i of one file is record i of the other, unless ``truth`` names an id that both files have.
+    Files of different length are linked by the schema's id; without one, record i is taken to be
+    record i only where the values bear that out.
     """
-    if truth is None:
-        if len(original) != len(masked):
-            raise MeasureError(
-                f"the files have {len(original):,} and {len(masked):,} records, "
-                "so record i of one can't be record i of the other",
-                hint="name the column with the true links: truth=…",
-            )
+    if truth is None and len(original) == len(masked):
         return np.arange(len(original), dtype=np.int64)
+    if truth is None:
+        mark = original.schema.id
+        if mark is None or mark not in original.columns or mark not in masked.columns:
+            return _by_place(original, masked)
+        truth = mark
     left, right, size = joint_codes(original, masked, [truth])
     gone_left, gone_right = original.missing(truth), masked.missing(truth)
     for code, gone, which in ((left, gone_left, "original"), (right, gone_right, "masked")):
@@ -55,6 +56,31 @@ def true_links(original: Microdata, masked: Microdata, truth: str | None) -> Int
     place = np.full(size, -1, dtype=np.int64)
     place[right[~gone_right]] = np.flatnonzero(~gone_right)
     return np.where(gone_left, -1, place[left])
+
+
+def _by_place(original: Microdata, masked: Microdata) -> IntArray:
+    """Record i is record i as far as the shorter file goes, if most columns look like it."""
+    n = min(len(original), len(masked))
+    shared = [c for c in original.columns if c in masked.columns]
+    alike = 0
+    for column in shared:
+        one, two, _ = joint_codes(original, masked, [column])
+        one, two = one[:n], two[:n]
+        size = int(max(one.max(initial=0), two.max(initial=0))) + 1
+        first, second = np.bincount(one, minlength=size), np.bincount(two, minlength=size)
+        # Codes follow the values' order. Between random records the places of two values among all
+        # are a third apart on average, and they are equal with probability Σ f g.
+        apart = np.abs((np.cumsum(first) / n)[one] - (np.cumsum(second) / n)[two]).mean() if n else 1.0
+        equal, by_chance = float((one == two).mean()) if n else 0.0, float(first @ second) / max(n * n, 1)
+        noise = 4.0 / np.sqrt(max(n, 1))
+        alike += bool(apart < 1 / 3 - 0.24 * noise or equal > by_chance + 0.5 * noise)
+    if not n or 2 * alike <= len(shared):
+        raise MeasureError(
+            f"the files have {len(original):,} and {len(masked):,} records, "
+            "and record i of one doesn't look like record i of the other",
+            hint="name the column with the true links: truth=…",
+        )
+    return np.where(np.arange(len(original)) < n, np.arange(len(original)), -1)
 
 
 def chance(blockings: Sequence[Blocks], truth: IntArray, attacked: BoolArray) -> float:
@@ -160,6 +186,11 @@ def attack_result(
     unreached = n - int((counted & (links.match >= 0)).sum())
     if unreached:
         said.append(f"{unreached:,} records had no admissible counterpart left and stayed without a link")
+    absent = int((truth < 0).sum())
+    if absent:
+        said.append(
+            f"{absent:,} records of the original file have no counterpart in the release and aren't counted"
+        )
     if links.sparse_blocks:
         said.append(_sparse_note(links))
     return Result(
