@@ -102,7 +102,7 @@ def displacement(column: dict[str, Any]) -> str:
         f.bar(edges[i], edges[i + 1], s, GREEN, f"{_class(edges, i)} sd: {percent(s)}")
     f.line(f.px(0), f.y0, f.px(0), f.y1, stroke=INK, dash="3 3")
     f.head("Displacement")
-    f.text(f.x1, 15, f"mean |move| {number(d['mean'])} sd · {percent(d['changed'])} changed", anchor="end")
+    f.text(f.x1, 15, f"mean {number(d['mean'])} sd · {percent(d['changed'])} of values changed", anchor="end")
     about = f"Histogram of the displacement of {column['name']}, mean {number(d['mean'])} standard deviations"
     return f.svg(f"Displacement of {column['name']}", about)
 
@@ -315,7 +315,7 @@ def _labels(f: Frame, points: Sequence[dict[str, Any]], numbers: dict[int, str],
         start = x - 10 - width if late else x + 10
         # Frontier labels first; a dominated point's number gives way where there is no room.
         for shift in (0, 13, -13, 26, -26, 39):
-            at = y + (4 if single else -6) + shift
+            at = y + (4 if single else -11 if late else -6) + shift
             if all(at - 12 >= b or b - 12 >= at or start + width < a or e < start for a, e, b in taken):
                 f.text(start, at, word, anchor="start", weight=600 if p.get("frontier") else 400)
                 taken.append((start, start + width, at))

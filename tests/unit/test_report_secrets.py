@@ -1,0 +1,149 @@
+"""The public report against one who wants the original out of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato import report
+from sfumato.report.public import bound, names_a_number, public_parameters
+
+
+def shown(run: sf.Run) -> str:
+    content = report.summary(run, public=True)
+    return report.html(content) + report.text(content) + report.brief(content) + json.dumps(content)
+
+
+@pytest.fixture(scope="module")
+def run() -> sf.Run:
+    rng = np.random.default_rng(3)
+    n = 300
+    frame = pl.DataFrame(
+        {
+            "ID": [f"person-{k:05d}" for k in range(n)],
+            "TOWN": rng.choice(["Nether Wallop", "Upper Slaughter", "Great Snoring", "Matching Tye"], n),
+            "CODE": rng.permutation(n) + 5_000_000,
+            "CHILDREN": rng.integers(0, 4, n),
+            "PAY": np.round(rng.lognormal(9, 1.3, n), 4) + 0.000_03,
+            "TAX": rng.normal(0, 1, n) + 0.000_000_7,
+        }
+    )
+    plan = sf.Plan(
+        schema={"roles": {"id": "ID", "keys": ["TOWN", "CHILDREN"], "sensitive": ["PAY", "TAX"]}},
+        steps=[
+            sf.Recode(
+                column="TOWN",
+                mapping={
+                    "Nether Wallop": "south",
+                    "Upper Slaughter": "south",
+                    "Great Snoring": "east",
+                    "Matching Tye": "east",
+                },
+            ),
+            sf.ControlledDistortion(records=[17, 203], shift={"PAY": 4321.987}, columns=["PAY", "TAX"]),
+            sf.RandomSwap(columns=["CHILDREN", "CODE"], rate_percent=60),
+            sf.AdditiveNoise(columns=["PAY", "TAX"], variance_ratio=0.1),
+        ],
+        measures=[sf.InformationLoss(), sf.DistanceLinkage()],
+        release={"drop": ["CODE"], "new_ids": False},
+    )
+    return plan.run(frame, seed=1)
+
+
+def test_apart_from_measured_values_the_public_report_is_made_of_the_masked_file(run: sf.Run) -> None:
+    rng = np.random.default_rng(8)
+    frame = run.original.frame
+    other = frame.with_columns(
+        pl.Series("PAY", rng.normal(size=frame.height)), pl.Series("CHILDREN", frame["CHILDREN"] + 40)
+    )
+    another = dataclasses.replace(run, original=run.original.with_frame(other))
+    assert report.summary(another, public=True) == report.summary(run, public=True)
+    # The internal one tells them apart, so the test can fail.
+    inside = report.summary(run, public=False)["pictures"]
+    assert report.summary(another, public=False)["pictures"] != inside
+
+
+def test_no_record_and_no_replaced_code_is_named(run: sf.Run) -> None:
+    public = shown(run)
+    internal = report.html(report.summary(run, public=False))
+    for clue in ("4321.987", "4,322", "203", "Nether Wallop", "Upper Slaughter", "person-0"):
+        assert clue not in public, clue
+    for clue in ("4,322", "203", "Nether Wallop"):  # the clues are there where they may be
+        assert clue in internal, clue
+    assert "4 codes to south, east" in public
+    assert "not published" in public
+
+
+def test_no_original_value_is_an_edge_or_a_figure(run: sf.Run) -> None:
+    content = report.summary(run, public=True)
+    numbers: list[float] = []
+
+    def walk(part: object) -> None:
+        if isinstance(part, dict):
+            for value in part.values():
+                walk(value)
+        elif isinstance(part, list):
+            for value in part:
+                walk(value)
+        elif isinstance(part, float):
+            numbers.append(part)
+
+    walk(content)
+    values = np.concatenate([run.original.numbers(c) for c in ("PAY", "TAX")])
+    near = [x for x in numbers if np.isclose(values, x, rtol=1e-7, atol=0).any()]
+    assert near == []
+    assert len(numbers) > 60
+
+
+def test_dropped_ids_and_columns_are_not_listed_as_released(run: sf.Run) -> None:
+    content = report.summary(run, public=True)
+    assert [c["name"] for c in content["file"]["columns"]] == ["TOWN", "CHILDREN", "PAY", "TAX"]
+    assert content["file"]["dropped"] == ["ID", "CODE"]
+    drawn = [c["name"] for k in ("columns", "categories") for c in content["pictures"][k]]
+    assert "CODE" not in drawn
+
+
+def test_a_path_is_no_parameter_for_the_public() -> None:
+    mask = sf.Recode(column="A", hierarchy="/home/steward/secret/towns.csv", level=1)
+    said = public_parameters(mask, {"column": "A", "hierarchy": "/home/steward/secret/towns.csv", "level": 1})
+    assert said == {"column": "A", "hierarchy": "towns.csv", "level": 1}
+
+
+def test_a_column_called_7_hides_no_window_of_7() -> None:
+    assert names_a_number("no value of 7 moves further than 7 percent", ["7"])
+    assert names_a_number("at most 12", ["INCOME"])
+    assert not names_a_number("the values of INCOME_2019 are the same set", ["INCOME_2019"])
+
+
+@pytest.mark.parametrize(
+    ("value", "higher", "bounds", "expected"),
+    [
+        (0.0431, False, (0.0, float("inf")), (0.05, "at most")),
+        (0.05, False, (0.0, float("inf")), (0.05, "at most")),
+        (0.61, False, (0.0, 1.0), (0.75, "at most")),
+        (0.99, False, (0.0, 1.0), (1.0, "at most")),
+        (0.0, False, (0.0, 1.0), (0.0, None)),
+        (137, False, (0.0, float("inf")), (200.0, "at most")),
+        (0.97, True, (float("-inf"), 1.0), (0.95, "at least")),
+        (1.0, True, (float("-inf"), 1.0), (1.0, "at least")),
+        (None, False, (0.0, 1.0), (None, None)),
+    ],
+)
+def test_bounds(
+    value: float | None, higher: bool, bounds: tuple[float, float], expected: tuple[float | None, str | None]
+) -> None:
+    assert bound(value, higher_is_better=higher, bounds=bounds) == expected
+
+
+def test_bounds_hold_and_tell_no_two_digits() -> None:
+    said = set()
+    for value in np.random.default_rng(1).uniform(1e-4, 1, 500):
+        top, _ = bound(float(value), higher_is_better=False, bounds=(0.0, 1.0))
+        assert value <= top <= max(2.5 * value, 1e-4) * (1 + 1e-9)
+        said.add(top)
+    assert len(said) < 20
