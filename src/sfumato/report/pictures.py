@@ -32,15 +32,15 @@ def pictures(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
         if c in columns and c in run.original.columns and c not in (schema.id, schema.household)
     ]
     numbers = [c for c in drawable if _is_number(run.original, c) and _is_number(run.masked, c)]
+    original, masked = _thinned(run.original, drawable), _thinned(run.masked, drawable)
     # A whole number of few values (a class, a count of children) is drawn as categories.
-    few = {c for c in numbers if _few(run.original, c) and _few(run.masked, c)}
+    few = {c for c in numbers if _few(original, c) and _few(masked, c)}
     classes = [
         c for c in drawable if c in few or (c not in numbers and not run.masked.dtype(c).is_temporal())
     ]
     out: dict[str, Any] = {"columns": [], "categories": [], "not_drawn": []}
     out["more_columns"] = len(set(numbers[MOST_COLUMNS:]) - few) + max(0, len(classes) - MOST_COLUMNS)
     numbers, classes = numbers[:MOST_COLUMNS], classes[:MOST_COLUMNS]
-    original, masked = _thinned(run.original, drawable), _thinned(run.masked, drawable)
     if len(masked) < len(run.masked):
         out["drawn_from"] = len(masked)
     for column in (c for c in numbers if c not in few):
