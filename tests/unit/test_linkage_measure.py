@@ -200,11 +200,17 @@ def test_given_weights_must_fit():
 
 
 def test_a_variable_that_always_agrees_changes_nothing():
-    frame = people(40).with_columns(same=pl.lit(7.0))
-    masked = noisy(frame, 0.2)
-    with_it = sf.Linkage(known=["x0", "x1", "same"], weights="em").measure(frame, masked)
-    without = sf.Linkage(known=["x0", "x1"], weights="em").measure(frame, masked)
-    assert with_it.correct == without.correct
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 12, (200, 6))
+    Z = np.where(rng.random(X.shape) < 0.9, X, rng.integers(0, 12, X.shape))
+    names = [f"c{j}" for j in range(6)]
+    frame, masked = (pl.DataFrame(a.astype(str), schema=names).with_columns(same=pl.lit("z")) for a in (X, Z))
+    with_it = sf.Linkage(known=frame.columns, weights="em").measure(frame, masked)
+    without = sf.Linkage(known=names, weights="em").measure(frame, masked)
+    assert with_it.em_used
+    assert without.em_used
+    assert any("same weighs nothing" in note for note in with_it.notes)
+    assert with_it.links["weight"].to_numpy() == pytest.approx(without.links["weight"].to_numpy(), abs=1e-3)
 
 
 def test_em_that_converges_gives_log_weights_and_decides():

@@ -29,6 +29,8 @@ from sfumato.risk.linkage.weights import (
 )
 from sfumato.schema import Schema
 
+_SILENT = 1e-5  # a field that agrees in a smaller share of pairs than this, or differs in one, says nothing
+
 
 @dataclass(frozen=True, kw_only=True)
 class Linkage(Attack):
@@ -200,7 +202,13 @@ class Linkage(Attack):
             iterations=self.em_iterations,
         )
         agree, disagree = log_weights(fit.m, fit.u)
-        sensible = bool((agree > disagree).all())
+        overall = random_agreement(patterns)
+        silent = (overall > 1 - _SILENT) | (overall < _SILENT)  # the same in every pair
+        agree[silent] = disagree[silent] = 0.0
+        sensible = bool((agree > disagree)[~silent].all() and not silent.all())
+        if silent.any():
+            names = ", ".join(n for n, quiet in zip(fields.names, silent, strict=True) if quiet)
+            notes.append(f"in EM {names} weighs nothing: all pairs agree on it, or none does")
         figures: dict[str, Any] = {
             "em_used": fit.trusted and sensible,
             "em_share_of_matches": fit.share,
@@ -217,7 +225,7 @@ class Linkage(Attack):
         elif not fit.trusted:
             why = f"EM drifted: it expects {fit.drift:.3g} times as many matches as there can be"
         else:
-            odd = [n for n, a, d in zip(fields.names, agree, disagree, strict=True) if a <= d]
+            odd = [n for n, a, d in zip(fields.names, agree, disagree, strict=True) if a < d] or fields.names
             why = f"EM found {', '.join(odd)} to agree no more among matches than among other pairs"
         notes.append(f"{why}; it isn't used, and equal weights are")
         return *equal, None, figures
