@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -367,9 +368,8 @@ def _calibrate(law: Law, target: Target, adjust: bool) -> Solution:
     reached = done = False
     for group in law.groups if law.is_large else ():
         near = 1e-3 if by_bins else 5e-4
-        ranks, final, reached = search(
-            lambda w, g=group: loss(w, g), wanted, highest, guess, power, near, uniform
-        )
+        binned = partial(loss, group=group)
+        ranks, final, reached = search(binned, wanted, highest, guess, power, near, uniform)
         done = by_bins and reached and ranks >= _NARROW and law.group_for(ranks) >= group
         if done:
             break
