@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from sfumato.errors import ParameterError, Problem, did_you_mean
 
 _MISSING = dataclasses.MISSING
+_LIKE_A_SHARE = 0.25  # a percentage below this may be a share by mistake
 
 
 def parameter(
@@ -83,7 +84,7 @@ class Declared:
         hint_type = self.parameter_types()[f.name]
         value, problem = _coerce(value, hint_type)
         if problem:
-            return [(f"`{f.name}` must be {problem}, not {value!r}", None)]
+            return [(f"`{f.name}` must be {problem}, not {value!r}", _unit_hint(f.name, value))]
         object.__setattr__(self, f.name, value)
         meta = f.metadata
         out: list[tuple[str, str | None]] = []
@@ -152,6 +153,17 @@ class Declared:
                     out.setdefault(column, f.name)
         return out
 
+    def check_units(self) -> list[Problem]:
+        """A caution for every percentage that looks like a share: 0.05 where 5 may be meant."""
+        out = []
+        for name in self.parameters():
+            value = getattr(self, name)
+            if name.endswith("_percent") and isinstance(value, (int, float)) and 0 < value < _LIKE_A_SHARE:
+                message = f"`{name}` is {value:g} percent, less than a quarter of one percent"
+                hint = f"percentages run from 0 to 100: for {100 * value:g}% write {100 * value:g}"
+                out.append(Problem(0, message, hint, "warning"))
+        return out
+
     def check_columns(self, types_: Mapping[str, Any]) -> list[Problem]:
         """What is wrong with the columns named, given the columns there are and their types."""
         out = []
@@ -174,6 +186,16 @@ class Declared:
                     held = str(types_[column]).partition("(categories")[0]
                     out.append(Problem(0, f"`{f.name}` needs numbers, but {column!r} holds {held}"))
         return out
+
+
+def _unit_hint(name: str, value: Any) -> str | None:
+    """What to write for "5%"."""
+    number = value.strip().removesuffix("%").strip() if isinstance(value, str) else ""
+    if not number.replace(".", "", 1).isdigit():
+        return None
+    if value.strip().endswith("%") and not name.endswith("_percent"):
+        return f"write {float(number) / 100:g}, without quotes"
+    return f"write {number}, without quotes"
 
 
 def flat_names(value: Any) -> list[str]:

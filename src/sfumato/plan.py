@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -222,12 +222,16 @@ class Plan:
 
     def data(self, *, lazy: bool = False) -> Microdata:
         """The plan's data, with the plan's schema over what the file itself says."""
+        return self.with_schema_of(self.file_alone(lazy=lazy))
+
+    def file_alone(self, *, lazy: bool = False) -> Microdata:
+        """The plan's data with no more than what the file itself says of them."""
         from sfumato.io import read
 
         options = dict(self.read_options)
         if lazy:
             options["lazy"] = True
-        return self.with_schema_of(read(self.data_file(), **options))
+        return read(self.data_file(), **options)
 
     def with_schema_of(self, data: Microdata) -> Microdata:
         """These data with this plan's schema: roles replaced, details of variables added to theirs."""
@@ -242,23 +246,39 @@ class Plan:
             schema = schema.with_variable(name, **said)
         return data.with_schema(schema)
 
-    def check(self, data: Microdata | None = None) -> list[Problem]:
+    def check(
+        self, data: Microdata | None = None, *, lines: Mapping[plan_source.Path, int] | None = None
+    ) -> list[Problem]:
         """Every mistake (and warning) that can be found without running."""
-        lines = plan_source.lines_of(self.source) if self.source else {}
-        problems: list[Problem] = []
-        if data is None and self.data_path is not None:
-            try:
-                data = self.data(lazy=True)
-                data.columns  # noqa: B018  a lazy file shows its mistakes here
-            except SfumatoError as problem:
-                # The schema names a column that isn't there, or the file can't be read.
-                where = plan_source.line_of(lines, ("data",))
-                if isinstance(problem, SchemaError):
-                    where = _schema_line(problem.message, lines)
-                return [Problem(where, problem.message, problem.hint)]
+        if lines is None:
+            lines = plan_source.lines_of(self.source) if self.source else {}
         if data is not None:
-            problems += self._check_against(self.with_schema_of(as_microdata(data)), lines)
+            return sorted(self._check_against(self.with_schema_of(as_microdata(data)), lines))
+        if self.data_path is None:
+            return []
+        plan, problems = self, []
+        try:
+            found = self.file_alone(lazy=True)
+            problems = self._misnamed(found.columns, lines)
+            if problems and self.schema is not None:  # what is left of the schema can still be checked
+                plan = replace(self, schema=self.schema.restricted_to(found.columns))
+            problems += plan._check_against(plan.with_schema_of(found), lines)
+        except SfumatoError as problem:
+            # The file can't be read, or the schema doesn't fit it in another way.
+            where = plan_source.line_of(lines, ("data",))
+            if isinstance(problem, SchemaError):
+                where = _schema_line(problem.message, lines)
+            problems.append(Problem(where, problem.message, problem.hint))
         return sorted(problems)
+
+    def _misnamed(self, columns: Sequence[str], lines: Mapping[plan_source.Path, int]) -> list[Problem]:
+        """Every column that the schema names and the data don't have, each where it is named."""
+        out = []
+        for column, place in (self.schema or Schema()).named_columns().items():
+            if column not in columns:
+                message = f"{place} names the column {column!r}, which the data don't have"
+                out.append(Problem(_schema_line(place, lines), message, did_you_mean(column, columns)))
+        return out
 
     def _check_against(self, data: Microdata, lines: Mapping[plan_source.Path, int]) -> list[Problem]:
         out: list[Problem] = []
@@ -266,10 +286,12 @@ class Plan:
         for at, step in enumerate(self.steps):
             with relative_to(self.base):
                 out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
-            out += [_at(p, lines, "step", at) for p in _breaks_a_role(step, data.schema)]
+            own = [*_breaks_a_role(step, data.schema), *step.check_units()]
+            out += [_at(p, lines, "step", at) for p in own]
             types = step.types_after(types)
         for at, one in enumerate(self.measures):
-            out += [_at(p, lines, "measure", at) for p in one.check(data.schema, types)]
+            own = [*one.check(data.schema, types), *one.check_units()]
+            out += [_at(p, lines, "measure", at) for p in own]
         for column in self.release.drop:
             if column not in types:
                 line = plan_source.line_of(lines, ("release", "drop"))

@@ -8,15 +8,23 @@ line 1: a plan has no 'rolls' (did you mean 'roles'?)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from sfumato import plan_source, registry
-from sfumato.errors import ParameterError, PlanError, Problem, SchemaError, SfumatoError, did_you_mean
+from sfumato.errors import (
+    ParameterError,
+    PlanError,
+    Problem,
+    SchemaError,
+    SfumatoError,
+    did_you_mean,
+    nearest,
+)
 from sfumato.masks.base import Mask
 from sfumato.measures import Measure
-from sfumato.parameters import Declared
+from sfumato.parameters import Declared, flat_names
 from sfumato.plan import FORMAT, RELEASE_FORMATS, Limit, Plan, ReleaseOptions, limits_of
 from sfumato.schema import ROLES, Schema, as_variable
 
@@ -36,10 +44,55 @@ TOP_KEYS: Final = (
 
 def read_plan(text: str, *, base: Path = Path()) -> tuple[Plan | None, list[Problem]]:
     """A plan from its text, and everything that is wrong with the text (no data are read)."""
+    read = read_partly(text, base=base)
+    if read.plan is None or any(p.severity == "error" for p in read.problems):
+        return None, read.problems
+    return read.plan, read.problems
+
+
+@dataclass(frozen=True)
+class PartlyRead:
+    """What of a plan's text could be read, where its parts stand, and everything wrong with the text."""
+
+    plan: Plan | None
+    lines: Mapping[plan_source.Path, int]
+    """The line of each part, steps and measures numbered as in ``plan``."""
+    problems: list[Problem]
+    named: Mapping[plan_source.Path, Sequence[str]] = field(default_factory=dict)
+    """The columns that unreadable steps and measures name, by parameter (numbered as in the text)."""
+    text: str = ""
+
+    def check(self) -> list[Problem]:
+        """What is wrong with the parts that could be read, and with the columns the others name."""
+        if self.plan is None:
+            return []
+        out = self.plan.check(lines=self.lines)
+        if self.named and self.plan.data_path is not None:
+            try:
+                columns = self.plan.file_alone(lazy=True).columns
+            except SfumatoError:  # the check above has said so
+                return out
+            lines = plan_source.lines_of(self.text)
+            for path, names in self.named.items():
+                for column in names:
+                    if column not in columns:
+                        message = f"`{path[-1]}` names the column {column!r}, which the data don't have"
+                        hint = did_you_mean(column, columns)
+                        out.append(Problem(plan_source.line_of(lines, path), message, hint))
+        return sorted(out)
+
+
+def read_partly(text: str, *, base: Path = Path()) -> PartlyRead:
+    """A plan from those parts of its text that can be understood, so that they can be checked too.
+
+    >>> read = read_partly('title = 3\\n[[step]]\\nmask = "truncate"\\ncolumn = "ZIP"\\ndigits = 2')
+    >>> read.plan.steps[0].column, read.lines["step", 0]
+    ('ZIP', 2)
+    """
     try:
         content = plan_source.parse(text)
     except PlanError as problem:
-        return None, list(problem.problems)
+        return PartlyRead(None, {}, list(problem.problems))
     lines = plan_source.lines_of(text)
     problems: list[Problem] = []
 
@@ -69,13 +122,11 @@ def read_plan(text: str, *, base: Path = Path()) -> tuple[Plan | None, list[Prob
     schema = _read_schema(content, wrong)
     steps = _read_declared(content.get("step", []), "step", "mask", registry.masks(), wrong)
     measures = _read_declared(content.get("measure", []), "measure", "measure", registry.measures(), wrong)
-    limits = _read_limits(content.get("limits", {}), measures, wrong)
+    limits = _read_limits(content.get("limits", {}), list(measures.values()), wrong)
     release = _read_release(content.get("release", {}), wrong)
-    if any(p.severity == "error" for p in problems):
-        return None, sorted(problems)
     plan = Plan(
-        steps=tuple(s for s in steps if isinstance(s, Mask)),
-        measures=tuple(m for m in measures if isinstance(m, Measure)),
+        steps=tuple(s for s in steps.values() if isinstance(s, Mask)),
+        measures=tuple(m for m in measures.values() if isinstance(m, Measure)),
         data_path=content.get("data"),
         read_options=content.get("read", {}),
         schema=schema,
@@ -85,7 +136,32 @@ def read_plan(text: str, *, base: Path = Path()) -> tuple[Plan | None, list[Prob
         base=base,
         source=text,
     )
-    return plan, sorted(problems)
+    places: dict[tuple[str | int, ...], int] = {("step", at): k for k, at in enumerate(steps)}
+    places.update({("measure", at): k for k, at in enumerate(measures)})
+    moved = {
+        (path[0], places[path[:2]], *path[2:]) if path[:2] in places else path: line
+        for path, line in lines.items()
+        if path[:2] in places or path[0] not in ("step", "measure") or len(path) < 2
+    }
+    unread: dict[plan_source.Path, Sequence[str]] = {
+        (kind, at, key): flat_names(value)
+        for kind, word, there, read in (
+            ("step", "mask", registry.masks(), steps),
+            ("measure", "measure", registry.measures(), measures),
+        )
+        for at, table in enumerate(content.get(kind, []))
+        if at not in read and isinstance(table, Mapping)
+        for key, value in table.items()
+        if (cls := _meant(table.get(word), there)) is not None
+        and key in cls.parameters()
+        and cls.parameters()[key].metadata.get("columns")
+    }
+    return PartlyRead(plan, moved, sorted(problems), unread, text)
+
+
+def _meant(name: Any, there: Mapping[str, type[Declared]]) -> type[Declared] | None:
+    guess = nearest(name, there) if isinstance(name, str) else None
+    return there[guess] if guess is not None else None
 
 
 def _read_schema(content: Mapping[str, Any], wrong: Any) -> Schema | None:
@@ -121,8 +197,9 @@ def _read_schema(content: Mapping[str, Any], wrong: Any) -> Schema | None:
 
 def _read_declared(
     tables: Sequence[Any], kind: str, word: str, there: Mapping[str, type[Declared]], wrong: Any
-) -> list[Declared]:
-    out: list[Declared] = []
+) -> dict[int, Declared]:
+    """Those tables that can be read, by their place among all."""
+    out: dict[int, Declared] = {}
     ids: dict[str, int] = {}
     for at, table in enumerate(tables):
         if not isinstance(table, Mapping):
@@ -135,7 +212,10 @@ def _read_declared(
         if name not in there:
             hint = did_you_mean(name, there, show=40)
             wrong((kind, at, word), f"there is no {word} {name!r}", hint)
-            continue
+            guess = nearest(name, there)  # what it was meant to be shows its other mistakes
+            if guess is None:
+                continue
+            name = guess
         cls = there[name]
         content = {k: v for k, v in table.items() if k != word}
         known = cls.parameters()
@@ -143,7 +223,8 @@ def _read_declared(
         for key in unknown:
             wrong((kind, at, key), f"{name} has no parameter {key!r}", _parameter_hint(key, known))
             del content[key]
-        if unknown and any(_required(f) and n not in content for n, f in known.items()):
+        unsure = unknown or name != table[word]
+        if unsure and any(_required(f) and n not in content for n, f in known.items()):
             continue  # the misspelt parameter is the missing one: one mistake, not two
         try:
             one = cls.from_dict(content)
@@ -160,7 +241,7 @@ def _read_declared(
             message = f"two {kind}s have the id {label!r}"
             wrong((kind, at), message, 'give each an id of its own: id = "…"', severity)
         ids[label] = at
-        out.append(one)
+        out[at] = one
     return out
 
 

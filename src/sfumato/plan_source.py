@@ -45,7 +45,10 @@ def parse(text: str) -> dict[str, Any]:
         content = tomlkit.parse(text).unwrap()
     except ParseError as problem:
         message = str(problem).split(" at line ")[0]
-        raise PlanError([Problem(problem.line, f"this isn't TOML: {message}")]) from None
+        hint = None
+        if not any(re.match(r"\s*(#|\[|[\w.\"']+\s*=)", line) for line in text.splitlines()[:50]):
+            hint = "a plan is a TOML file; `sfumato init FILE` writes one for a data file"
+        raise PlanError([Problem(problem.line, f"this isn't TOML: {message}", hint)]) from None
     except (TOMLKitError, ValueError, RecursionError) as problem:
         raise PlanError([Problem(_line_by_tomllib(text), f"this isn't TOML: {problem}")]) from None
     return content

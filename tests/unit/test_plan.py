@@ -11,9 +11,9 @@ import pytest
 
 import sfumato as sf
 from sfumato import plan_source
-from sfumato.errors import InputError, PlanError
+from sfumato.errors import InputError, ParameterError, PlanError
 from sfumato.plan import Limit, Plan
-from sfumato.plan_reader import read_plan
+from sfumato.plan_reader import read_partly, read_plan
 from sfumato.plan_schema import plan_schema
 
 GOOD = """\
@@ -174,6 +174,75 @@ def test_a_check_against_the_data(tmp_path) -> None:
     (problem,) = Plan.load(path).check()
     assert problem.line == 7
     assert "AREAS" in problem.message
+
+
+def test_columns_are_checked_beside_mistakes_of_the_text(tmp_path) -> None:
+    """A plan with seven mistakes of three kinds: all of them at once, each on its own line."""
+    people().write_parquet(tmp_path / "people.parquet")
+    text = (
+        GOOD.replace('mask = "random_swap"', 'mask = "random_swop"', 1)
+        .replace("rate_percent = 20", "rate = 20", 1)
+        .replace('keys = ["AREA"]', 'keys = ["AERA", "NOWHERE"]')
+        .replace('within = ["AREA"]', 'within = ["AERA"]')
+        .replace('drop = ["ID"]', 'drop = ["Id"]\nshuffel = true')
+    )
+    read = read_partly(text, base=tmp_path)
+    assert read.plan is not None
+    problems = sorted([*read.problems, *read.check()])
+    lines = text.splitlines()
+    said = sorted((lines[p.line - 1].partition("  #")[0].strip(), p.hint) for p in problems)
+    assert said == sorted(
+        [
+            ('mask = "random_swop"', "did you mean 'random_swap'?"),
+            ("rate = 20", "did you mean 'rate_percent'?"),
+            ('keys = ["AERA", "NOWHERE"]', "did you mean 'AREA'?"),
+            ('keys = ["AERA", "NOWHERE"]', "there is: ID, AREA, INCOME"),
+            ('within = ["AERA"]', "did you mean 'AREA'?"),
+            ('drop = ["Id"]', "did you mean 'ID'?"),
+            ("shuffel = true", "did you mean 'shuffle'?"),
+        ]
+    )
+
+
+def test_lines_follow_their_steps_where_one_cannot_be_read(tmp_path) -> None:
+    people().write_parquet(tmp_path / "people.parquet")
+    lost = 'data = "people.parquet"\n[[step]]\nmask = "nothing like it"\n'
+    text = lost + '[[step]]\nmask = "pram"\ncolumns = ["AERA"]\nkeep_probability = 0.9\n'
+    read = read_partly(text, base=tmp_path)
+    assert read.plan is not None
+    assert [p.line for p in read.problems] == [3]
+    assert [p.line for p in read.check()] == [6]
+
+
+def test_a_percentage_that_looks_like_a_share_is_a_warning() -> None:
+    (problem,) = Plan(steps=[sf.RandomSwap(columns=["INCOME"], rate_percent=0.05)]).check(
+        sf.Microdata(people())
+    )
+    assert (problem.severity, problem.hint) == ("warning", "percentages run from 0 to 100: for 5% write 5")
+    for fine in (0, 0.5, 5):
+        assert (
+            Plan(steps=[sf.RandomSwap(columns=["INCOME"], rate_percent=fine)]).check(sf.Microdata(people()))
+            == []
+        )
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "given", "hint"),
+    [
+        (sf.RandomSwap, "rate_percent", "5%", "write 5, without quotes"),
+        (sf.Pram, "keep_probability", "80%", "write 0.8, without quotes"),
+        (sf.RandomSwap, "rate_percent", "some", None),
+    ],
+)
+def test_a_number_in_quotes_gets_a_hint(cls, name, given, hint) -> None:
+    with pytest.raises(ParameterError) as caught:
+        cls(columns=["X"], **{name: given})
+    assert caught.value.hint == hint
+
+
+def test_a_data_file_given_as_a_plan_is_told_how_to_get_one() -> None:
+    _, (problem,) = read_plan("ID,AREA\n1,n\n")
+    assert "sfumato init" in str(problem.hint)
 
 
 def test_a_step_that_would_mask_the_id_is_a_mistake() -> None:

@@ -36,17 +36,18 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from sfumato.errors import Problem
-    from sfumato.plan_reader import read_plan
+    from sfumato.plan_reader import read_partly
     from sfumato.plan_source import read_text
 
     path = Path(args.plan)
-    plan, problems = read_plan(read_text(path), base=path.parent)
+    read = read_partly(read_text(path), base=path.parent)
+    plan, problems = read.plan, read.problems
     if plan is not None and not args.no_data:
-        problems = sorted([*problems, *_of_data(plan), *plan.check()])
+        problems = sorted([*problems, *_of_data(plan), *read.check()])
     if plan is not None and plan.data_path is None:
         message = "the plan names no data"
         problems.append(Problem(0, message, 'add a line such as: data = "people.csv"', "warning"))
-    if plan is not None and not plan.steps:
+    if plan is not None and not plan.steps and not any(p.severity == "error" for p in problems):
         problems.append(Problem(0, "the plan has no steps: nothing would be masked", None, "warning"))
     errors = [p for p in problems if p.severity == "error"]
     if args.json:
