@@ -117,6 +117,7 @@ def test_a_path_is_no_parameter_for_the_public() -> None:
 def test_a_column_called_7_hides_no_window_of_7() -> None:
     assert names_a_number("no value of 7 moves further than 7 percent", ["7"])
     assert names_a_number("at most 12", ["INCOME"])
+    assert not names_a_number("every column but A, B and 7 more is untouched", ["A", "B"])
     assert not names_a_number("the values of INCOME_2019 are the same set", ["INCOME_2019"])
 
 

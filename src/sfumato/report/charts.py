@@ -240,7 +240,7 @@ def dots(rows: Sequence[dict[str, Any]], x_label: str, *, title: str) -> str:
     f.head(title, 6)
     keys = [
         ("before", BLUE, "ring", any(r.get("before") is not None for r in rows)),
-        ("after", ORANGE, "dot", True),
+        ("at most" if all(r.get("bound") for r in rows) else "after", ORANGE, "dot", True),
         ("95% interval", ORANGE, "line", any(r.get("low") is not None for r in rows)),
         ("by chance", GREY, "tick", any(r.get("baseline") is not None for r in rows)),
     ]

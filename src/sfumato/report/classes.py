@@ -28,7 +28,9 @@ def categories(original: Microdata, masked: Microdata, column: str, *, public: b
         x = _words(original, column)
         before = _shares(x)
         known = bool((set(x.unique()) - {MISSING}) & (set(z.unique()) - {MISSING}))
-    seen = {c: max(after.get(c, 0.0), before.get(c, 0.0) if known else 0.0) for c in after | before}
+    seen = dict(after)
+    if known:
+        seen = {c: max(after.get(c, 0.0), before.get(c, 0.0)) for c in after | before}
     if not seen or (max(seen.values()) < 0.02 and len(seen) > MOST_CLASSES):
         return None
     shown = sorted(seen, key=lambda c: -seen[c])

@@ -112,7 +112,7 @@ class Frame:
         x: tuple[float, float],
         y: tuple[float, float],
         *,
-        left: int = 52,
+        left: int = 58,
         right: int = 26,
         top: int = 34,
         bottom: int = 42,

@@ -53,13 +53,11 @@ def _pictures(summary: dict[str, Any]) -> dict[str, list[str]]:
     drawn = summary.get("pictures", {})
     out: dict[str, list[str]] = {"columns": [], "correlations": [], "risk": [], "map": []}
     for column in drawn.get("columns", []):
-        out["columns"].append(charts.distribution(column))
-        if "displacement" in column:
-            out["columns"].append(charts.displacement(column))
+        moved = charts.displacement(column) if "displacement" in column else ""
+        out["columns"].append(charts.distribution(column) + moved)
     for column in drawn.get("categories", []):
-        out["columns"].append(charts.categories(column))
-        if any(r.get("left") is not None for r in column["rows"]):
-            out["columns"].append(charts.left(column))
+        moved = charts.left(column) if any(r.get("left") is not None for r in column["rows"]) else ""
+        out["columns"].append(charts.categories(column) + moved)
     correlations = drawn.get("correlations")
     if correlations:
         names = correlations["columns"]

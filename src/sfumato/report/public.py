@@ -45,6 +45,7 @@ def public_parameters(mask: Mask, plain: Mapping[str, Any]) -> dict[str, Any]:
 
 def names_a_number(text: str, names: list[str]) -> bool:
     """Whether a promise's text holds a digit that isn't part of a column's name."""
+    text = re.sub(r" and \d+ more\b", "", text)  # columns left out of a long list
     for name in names:
         # A column called 7 would hide a window of 7 percent.
         if re.search(r"[^\W\d_]", name):

@@ -39,6 +39,8 @@ SAFE_FIGURES = (
     *("coefficients", "d", "percentage_bias", "bias", "verdict", "sign_changes"),
 )
 
+UNSAID = "more promises of this method, whose text would name a parameter"
+
 
 def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]:
     """What there is to say of a run, as plain values. ``experiment`` adds its risk-utility map."""
@@ -132,11 +134,13 @@ def _file(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
 def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str, Any]:
     mask = step.mask
     names = sorted([*step.touched, *mask.named_columns()], key=len, reverse=True)
-    checks = []
+    checks: list[dict[str, Any]] = []
     for check in step.checks:
         text = check.guarantee
         if secret and names_a_number(text, names):
-            text = "a promise of this method, whose text would name a parameter"
+            text = UNSAID
+        if {"text": UNSAID, "ok": bool(check.ok)} in checks and text == UNSAID:
+            continue
         checks.append({"text": text, "ok": bool(check.ok), **({} if public else {"detail": check.detail})})
     out: dict[str, Any] = {
         "id": f"step {at}" if secret else step.id,
