@@ -12,6 +12,7 @@ import operator
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from sfumato.errors import ParameterError, Problem, did_you_mean
@@ -182,8 +183,7 @@ class Declared:
                 elif f.metadata.get("numeric") and not (
                     types_[column].is_numeric() or types_[column].is_temporal()
                 ):
-                    # An Enum's full name would list its categories.
-                    held = str(types_[column]).partition("(categories")[0]
+                    held = held_type(types_[column])
                     out.append(Problem(0, f"`{f.name}` needs numbers, but {column!r} holds {held}"))
         return out
 
@@ -196,6 +196,11 @@ def _unit_hint(name: str, value: Any) -> str | None:
     if value.strip().endswith("%") and not name.endswith("_percent"):
         return f"write {float(number) / 100:g}, without quotes"
     return f"write {number}, without quotes"
+
+
+def held_type(dtype: Any) -> str:
+    """The name of a type; an Enum's full name would list its categories."""
+    return str(dtype).partition("(categories")[0]
 
 
 def flat_names(value: Any) -> list[str]:
@@ -305,6 +310,8 @@ def _coerce(value: Any, hint: Any) -> tuple[Any, str]:
         if isinstance(value, bool) or not isinstance(value, int):
             return value, _WORDS[int]
         return value, ""
+    if hint is str and isinstance(value, PurePath):
+        return str(value), ""
     if isinstance(hint, type):
         if isinstance(value, hint):
             return value, ""

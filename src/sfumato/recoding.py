@@ -177,3 +177,24 @@ def is_code(code: str, text: bool) -> bool:
 def number_text(value: float | None) -> str:
     """A number as a person would write it."""
     return f"{value:.12g}" if value is not None else ""
+
+
+def by_period(values: pl.Series, period: str, *, low: bool) -> pl.Series:
+    """The period that each date or time lies in: its name, or its first moment in the column's type.
+
+    >>> from datetime import date
+    >>> days = pl.Series([date(1987, 5, 30), date(1991, 1, 2)])
+    >>> by_period(days, "quarter", low=False).to_list(), by_period(days, "decade", low=False).to_list()
+    (['1987-Q2', '1991-Q1'], ['1980-1989', '1990-1999'])
+    """
+    if low:
+        if period == "decade":  # Polars counts ten years from 1970, which is where decades start too
+            return values.dt.truncate("10y")
+        return values.dt.truncate({"year": "1y", "quarter": "1q", "month": "1mo", "day": "1d"}[period])
+    if period == "quarter":
+        year, quarter = values.dt.year().cast(pl.String), values.dt.quarter().cast(pl.String)
+        return (year + "-Q" + quarter).rename(values.name)
+    if period == "decade":
+        first = values.dt.year() // 10 * 10
+        return (first.cast(pl.String) + "-" + (first + 9).cast(pl.String)).rename(values.name)
+    return values.dt.strftime({"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d"}[period])

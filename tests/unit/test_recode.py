@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -361,3 +362,68 @@ def test_truncations_that_cant_be_done() -> None:
 def test_recodes_are_found_by_name() -> None:
     assert sf.registry.mask("recode") is Recode
     assert sf.registry.mask("truncate") is Truncate
+
+
+DAYS = [date(1959, 12, 31), date(1987, 5, 30), None, date(1990, 1, 1), date(2004, 11, 2)]
+
+
+@pytest.mark.parametrize(
+    ("period", "names", "firsts"),
+    [
+        (
+            "decade",
+            ["1950-1959", "1980-1989", None, "1990-1999", "2000-2009"],
+            [date(1950, 1, 1), date(1980, 1, 1), None, date(1990, 1, 1), date(2000, 1, 1)],
+        ),
+        (
+            "year",
+            ["1959", "1987", None, "1990", "2004"],
+            [date(1959, 1, 1), date(1987, 1, 1), None, date(1990, 1, 1), date(2004, 1, 1)],
+        ),
+        (
+            "quarter",
+            ["1959-Q4", "1987-Q2", None, "1990-Q1", "2004-Q4"],
+            [date(1959, 10, 1), date(1987, 4, 1), None, date(1990, 1, 1), date(2004, 10, 1)],
+        ),
+        (
+            "month",
+            ["1959-12", "1987-05", None, "1990-01", "2004-11"],
+            [date(1959, 12, 1), date(1987, 5, 1), None, date(1990, 1, 1), date(2004, 11, 1)],
+        ),
+        ("day", ["1959-12-31", "1987-05-30", None, "1990-01-01", "2004-11-02"], DAYS),
+    ],
+)
+@pytest.mark.parametrize("dtype", [pl.Date, pl.Datetime("us"), pl.Datetime("ms", "Europe/Berlin")])
+def test_dates_by_period(period, names, firsts, dtype) -> None:
+    born = pl.Series("BORN", DAYS).cast(pl.Datetime("us"))
+    if dtype != pl.Date:  # some time of day, which no period keeps
+        born = born.dt.offset_by("7h30m")
+    zone = getattr(dtype, "time_zone", None)
+    born = (born.dt.replace_time_zone(zone) if zone else born).cast(dtype)
+    data = sf.Microdata(born.to_frame())
+    masked = sf.Recode(column="BORN", period=period).mask(data)
+    assert masked.column("BORN").to_list() == names
+    assert masked.schema["BORN"].kind == "ordinal"
+    assert masked.schema["BORN"].order == tuple(n for n in names if n)
+    low = sf.Recode(column="BORN", period=period, labels="low").mask(data)
+    assert low.dtype("BORN") == dtype
+    assert low.column("BORN").dt.date().to_list() == firsts
+
+
+def test_a_period_needs_dates_and_dates_are_told_of_it() -> None:
+    data = sf.Microdata(pl.DataFrame({"AGE": [1, 2], "BORN": DAYS[:2]}))
+    with pytest.raises(MaskError, match="`period` needs dates, but AGE holds Int64"):
+        sf.Recode(column="AGE", period="year").mask(data)
+    for mask in (sf.Recode(column="BORN", width=5), sf.Truncate(column="BORN", digits=1)):
+        with pytest.raises(MaskError, match="`period`"):
+            mask.mask(data)
+    with pytest.raises(MaskError, match="`period`"):
+        sf.TopBottomCode(columns=["BORN"], top_percent=5).mask(data)
+
+
+def test_a_grc_file_given_as_a_hierarchy_and_paths_that_arent_text(tmp_path) -> None:
+    path = tmp_path / "age.grc"
+    path.write_text("1:-20\n2:21-\n")
+    data = sf.Microdata(pl.DataFrame({"AGE": [17, 24]}))
+    for way in ({"mapping": path}, {"hierarchy": path}, {"hierarchy": str(path), "level": 1}):
+        assert [int(v) for v in sf.Recode(column="AGE", **way).mask(data).column("AGE")] == [1, 2]

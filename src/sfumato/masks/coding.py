@@ -117,7 +117,9 @@ class TopBottomCode(RowsMask):
         totals = {part: total for total, parts in schema.sums.items() for part in (total, *parts)}
         for column in self.columns:
             if column in types and types[column].is_temporal():
-                out.append(Problem(0, f"{column} holds dates, which can't be coded", "recode them instead"))
+                out.append(
+                    Problem(0, f"{column} holds dates, which can't be coded", "recode them by `period`")
+                )
             for side in _SIDES:
                 code = self._said(side, column)
                 if code is not None and schema[column].is_missing_code(code):

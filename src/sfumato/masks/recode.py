@@ -16,8 +16,8 @@ from sfumato.guarantees import Guarantee
 from sfumato.hierarchy import Hierarchy
 from sfumato.masks.base import Notes, RowsMask
 from sfumato.microdata import Microdata
-from sfumato.parameters import parameter
-from sfumato.recoding import GlobalRecode, by_mapping, is_code, key_text, number_text, read_grc
+from sfumato.parameters import held_type, parameter
+from sfumato.recoding import GlobalRecode, by_mapping, by_period, is_code, key_text, number_text, read_grc
 from sfumato.schema import Code, Range, Schema, Variable
 
 _SHOWN = 12
@@ -33,6 +33,8 @@ class Recode(RowsMask):
       as "20-29", other numbers "[20, 30)". Values under ``lowest`` and from ``highest`` upwards make
       one open class each ("<20", "90+"). ``labels="low"`` writes each class's lower end instead and
       keeps the column's type.
+    - ``period``: dates and times by "decade", "year", "quarter", "month" or "day" ("1987-Q2");
+      ``labels="low"`` writes the first moment of each period and keeps the type.
     - ``mapping``: a table of code → class. On numbers, ranges work too: "21-30", "-20" (up to 20),
       "61-" (61 and above), "1,2". Or the path of a mu-ARGUS ``.grc`` file, whose missing codes and
       code list are taken over.
@@ -63,7 +65,10 @@ class Recode(RowsMask):
     lowest: float | None = parameter(None, doc="Values under it make one open class.")
     highest: float | None = parameter(None, doc="Values from it upwards make one open class.")
     labels: Literal["range", "low"] = parameter(
-        "range", doc="What names a class of equal width: its range, or its lower end as a number."
+        "range", doc="What names a class of equal width or a period: its range, or its lower end."
+    )
+    period: Literal["decade", "year", "quarter", "month", "day"] | None = parameter(
+        None, doc="The period that a date or time is coarsened to."
     )
     mapping: Mapping[str, Any] | str | None = parameter(
         None, doc="A table of code or range → class, or the path of a mu-ARGUS .grc file."
@@ -78,14 +83,18 @@ class Recode(RowsMask):
         if isinstance(self.mapping, Mapping):
             plain = {key_text(code): name for code, name in self.mapping.items()}
             object.__setattr__(self, "mapping", plain)
+        grc = self.hierarchy is not None and str(self.hierarchy).casefold().endswith(".grc")
+        if grc and self.mapping is None and self.level in (None, 1):  # one level: a mapping
+            for name, value in (("mapping", self.hierarchy), ("hierarchy", None), ("level", None)):
+                object.__setattr__(self, name, value)
         super().__post_init__()
 
     def _check(self) -> Sequence[tuple[str, str | None]]:
         out: list[tuple[str, str | None]] = []
         by_level = self.hierarchy is not None or self.level is not None
-        ways = [self.width is not None, self.mapping is not None, by_level]
+        ways = [self.width is not None, self.mapping is not None, self.period is not None, by_level]
         if sum(ways) != 1:
-            out.append(("needs one of `width`, `mapping` and `hierarchy` with `level`", None))
+            out.append(("needs one of `width`, `mapping`, `period` and `hierarchy` with `level`", None))
         if self.hierarchy is not None and self.level is None:
             out.append(("`hierarchy` needs a `level`", "level = 1 is the first coarser one"))
         if isinstance(self.mapping, Mapping):
@@ -113,10 +122,13 @@ class Recode(RowsMask):
             out.append(
                 Problem(
                     0,
-                    f"`width` needs numbers, but {self.column} holds {dtype}",
-                    "use `mapping` or `hierarchy`",
+                    f"`width` needs numbers, but {self.column} holds {held_type(dtype)}",
+                    "use `period`" if dtype in (pl.Date, pl.Datetime) else "use `mapping` or `hierarchy`",
                 )
             )
+        if self.period is not None and dtype not in (pl.Date, pl.Datetime):
+            message = f"`period` needs dates, but {self.column} holds {held_type(dtype)}"
+            out.append(Problem(0, message, "use `width`" if dtype.is_numeric() else "read it as a date"))
         if self.level is not None and self.hierarchy is None and schema[self.column].hierarchy is None:
             out.append(
                 Problem(
@@ -162,8 +174,8 @@ class Recode(RowsMask):
         return out.scatter(index, classes.cast(dtype)) if len(index) else out
 
     def _classes(self, variable: Variable) -> Hierarchy | GlobalRecode | None:
-        """What the files say (None for a width), read and checked."""
-        if self.width is not None:
+        """What the files say (None for a width or a period), read and checked."""
+        if self.width is not None or self.period is not None:
             return None
         if isinstance(self.mapping, str):
             return read_grc(self.mapping)
@@ -183,7 +195,11 @@ class Recode(RowsMask):
         self, values: pl.Series, variable: Variable, *, show: bool
     ) -> tuple[pl.Series, pl.DataType]:
         source = self._classes(variable)
-        if source is None:
+        if self.period is not None:
+            low = self.labels == "low"
+            found = by_period(values, self.period, low=low)
+            dtype = values.dtype if low else pl.String()
+        elif source is None:
             found, dtype = self._by_width(values)
         elif isinstance(source, Hierarchy):
             if self.level == 0:
@@ -311,7 +327,8 @@ class Recode(RowsMask):
             code = (lambda c: c) if text else int
             missing += [code(m) for m in source.missing if is_code(m, text) and code(m) not in missing]
             labels = {code(c): name for c, name in source.labels.items() if is_code(c, text)}
-        ordered = data.dtype(self.column).is_numeric() and variable.kind != "categorical"
+        dtype = data.dtype(self.column)
+        ordered = (dtype.is_numeric() or dtype.is_temporal()) and variable.kind != "categorical"
         return {
             "kind": "ordinal" if ordered else "categorical",
             "order": order if ordered and text else (),
@@ -349,8 +366,10 @@ class Truncate(RowsMask):
             out.append(
                 Problem(
                     0,
-                    f"{self.column} holds {dtype}, which has no digits to cut",
-                    "use `recode` with a `width`",
+                    f"{self.column} holds {held_type(dtype)}, which has no digits to cut",
+                    f"use `recode` with a `{'width' if dtype.is_numeric() else 'mapping'}`"
+                    if not dtype.is_temporal()
+                    else "use `recode` with a `period`",
                 )
             )
         return out
