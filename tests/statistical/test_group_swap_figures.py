@@ -147,6 +147,8 @@ UNIFORM = {
     "Reg1": (0.519, 0.151), "Reg2": (0.775, 0.701), "Reg3": (0.781, 0.638),
     "Reg4": (0.868, 0.770), "Reg5": (0.772, 0.676), "Reg6": (0.765, 0.674),
 }  # fmt: skip
+# FORMULAS' balanced figures are of a prototype in which a record that has moved can't be drawn again
+# (move_again=False); only SMHO, with its odd stratum, has such records.
 BALANCED = {"Reg1": (0.985, 0.986), "Reg2": (0.915, 0.868), "Reg3": (0.964, 0.914), "Reg5": (0.895, 0.839)}
 
 
@@ -167,7 +169,7 @@ def regressions() -> tuple[dict[str, sf.IntervalOverlap], dict[str, sf.IntervalO
 
 
 @cache
-def overlaps(folder: Path, n_swap: int, **more: str) -> dict[str, dict[str, float]]:
+def overlaps(folder: Path, n_swap: int, **more: object) -> dict[str, dict[str, float]]:
     """Analysis → its row of the table."""
     one = titanic(folder).with_variable("Pclass", kind="categorical")
     two = smho(folder).with_variable("hosp_type", kind="categorical")
@@ -182,23 +184,37 @@ def overlaps(folder: Path, n_swap: int, **more: str) -> dict[str, dict[str, floa
 @pytest.mark.parametrize("at", [0, 1], ids=["20", "40"])
 @pytest.mark.parametrize(
     ("more", "figures"),
-    [({}, CONDITIONAL), ({"probabilities": "uniform"}, UNIFORM), ({"draw": "balanced"}, BALANCED)],
+    [
+        ({}, CONDITIONAL),
+        ({"probabilities": "uniform"}, UNIFORM),
+        ({"draw": "balanced", "move_again": False}, BALANCED),
+    ],
     ids=["conditional", "uniform", "balanced"],
 )
 def test_overlap_of_intervals(
-    reference_data: Path, more: dict[str, str], figures: dict[str, tuple[float, float]], at: int
+    reference_data: Path, more: dict[str, object], figures: dict[str, tuple[float, float]], at: int
 ) -> None:
     """Within four standard errors of ours and 0.01 for those of the figures themselves.
 
-    The balanced figures are of a stricter rule (no record moves twice) and only bound ours from below.
+    The last terms are given up first when the balanced draw lands, and the prototype had FINDIRCT after
+    the numbers: its own Reg3 is 0.008 higher with the order here, hence the same 0.01.
     """
     found = overlaps(reference_data, (20, 40)[at], **more)
     for name, want in figures.items():
         row = found[name]
         tolerance = 4 * row["standard_error"] + 0.01
-        assert row["average"] > want[at] - tolerance, name
-        if "draw" not in more:
-            assert row["average"] < want[at] + tolerance, name
+        assert row["average"] == pytest.approx(want[at], abs=tolerance), name
+
+
+def test_moving_twice_costs_no_overlap_at_the_balanced_draw(reference_data: Path) -> None:
+    """The published rule (only arrivals of the same swap are excluded) keeps Reg3 and Reg5 better at 40.
+
+    The prototype without its exclusion gives 0.969 and 0.868 (60 realisations, errors 0.001 and 0.003).
+    """
+    found = overlaps(reference_data, 40, draw="balanced")
+    for name, want in {"Reg3": 0.969, "Reg5": 0.868}.items():
+        row = found[name]
+        assert row["average"] == pytest.approx(want, abs=4 * row["standard_error"] + 0.01), name
 
 
 @pytest.mark.parametrize("n_swap", [20, 40])

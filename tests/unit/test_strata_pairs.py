@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.masks._strata_matching import lazy_matching
 from sfumato.masks._strata_pairs import (
     Distances,
     fit_pair,
@@ -120,6 +121,105 @@ def test_the_fast_search_finds_the_exact_pairs() -> None:
         assert len(set(want) & set(found)) >= 21  # of 23
         assert sum(exact[p] for p in found) <= 1.05 * sum(exact[p] for p in want)
         assert fast.fits < exact.fits / 2
+
+
+@given(st.integers(2, 9), st.integers(0, 1000), st.floats(0.3, 1.0))
+@settings(max_examples=60)
+def test_the_lazy_matching_has_the_least_total(size: int, seed: int, tight: float) -> None:
+    """Against trying everything, where the bound is one; odd numbers and odd cycles included."""
+    d = random_distances(size, seed)
+    if seed % 2:  # distances of points: near triples make fractional solutions
+        x = np.random.default_rng(seed).normal(0, 1, (size, 2)).round(1)
+        d = {(a, b): float(np.hypot(*(x[a] - x[b]))) + 1e-6 * (a + b) for a, b in d}
+    rng = np.random.default_rng(seed + 1)
+    at, to = (np.array(v) for v in zip(*d, strict=True))
+    bound = np.array([v * rng.uniform(tight, 1.0) for v in d.values()])
+    lazy = Given(d)
+    pairs, optimal = lazy_matching(lazy.__getitem__, lazy.fit, np.arange(size), at, to, bound)
+    assert optimal
+    total = sum(d[p] for p in pairs)
+    left = set(range(size)) - {s for p in pairs for s in p}
+    assert len(left) == size % 2
+    total += sum(min(v for p, v in d.items() if s in p) for s in left)
+    assert total == pytest.approx(least_total(size, d))
+    assert lazy.fits <= len(d)
+
+
+def test_the_lazy_matching_asks_for_few_distances() -> None:
+    """Sixty points in the plane with an exact bound: little more than the thirty pairs themselves."""
+    x = np.random.default_rng(3).random((60, 2))
+    d = {(a, b): float(np.hypot(*(x[a] - x[b]))) for a, b in itertools.combinations(range(60), 2)}
+    at, to = (np.array(v) for v in zip(*d, strict=True))
+    lazy = Given(d)
+    pairs, optimal = lazy_matching(
+        lazy.__getitem__, lazy.fit, np.arange(60), at, to, np.array(list(d.values()))
+    )
+    assert optimal
+    assert len(pairs) == 30
+    assert lazy.fits < 60
+    by_program = matching(Given(d), np.arange(60), d)
+    assert sum(d[p] for p in pairs) == pytest.approx(sum(d[p] for p in by_program))
+
+
+def test_a_matching_that_is_cut_short_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import polars as pl
+
+    import sfumato as sf
+    from sfumato.draws import Seed
+    from sfumato.masks import _strata_matching
+
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({"AREA": np.repeat(np.arange(9), 20), "X": rng.normal(0, 1, 180)})
+
+    def noted(search: str) -> sf.masks.base.Notes:
+        mask = sf.GroupSwap(strata=["AREA"], n_swap=2, covariates=["X"], search=search)
+        return mask.carry_out(sf.Microdata(frame), Seed.from_int(1).draws("group_swap"))[1]
+
+    for search in ("exact", "fast"):
+        notes = noted(search)
+        assert notes.figures["matchings_cut_short"] == 0
+        assert not any("cut short" in w for w in notes.warnings)
+    monkeypatch.setattr(_strata_matching, "ROUNDS", 1)
+    notes = noted("fast")
+    assert notes.figures["matchings_cut_short"] == 1
+    assert any("cut short" in w for w in notes.warnings)
+    assert notes.figures["records_moved"] > 0
+
+    import scipy.optimize
+
+    real = scipy.optimize.milp
+
+    def stopped(*args: object, **more: object) -> object:
+        found = real(*args, **more)  # type: ignore[arg-type]
+        found.status = 1  # as HiGHS says at its node limit
+        return found
+
+    monkeypatch.setattr(scipy.optimize, "milp", stopped)
+    assert noted("exact").figures["matchings_cut_short"] == 1
+
+
+def test_distances_of_pairs_are_those_of_single_fits() -> None:
+    """Against fit_pair: skewed and uneven strata, a term constant in a pair, separated strata."""
+    rng = np.random.default_rng(8)
+    strata = []
+    for s in range(7):
+        n = 25 + 40 * s
+        x = rng.normal(0.4 * s, 1, (4, n))
+        x[1] = np.exp(x[1])
+        x[2] = x[0] > 0.5
+        x[3] = 3.0 if s < 2 else rng.poisson(1.0, n)
+        strata.append(x)
+    strata.append(strata[0] + 50.0)  # separated from all others
+    distances = Distances(strata)
+    pairs = list(itertools.combinations(range(8), 2))
+    distances.fit(pairs)
+    for a, b in pairs:
+        want = fit_pair(strata[a], strata[b])
+        tolerance = 2e-3 if want.separated else 2e-7
+        assert distances.u[a, b] == pytest.approx(want.u, abs=tolerance), (a, b)
+        c = strata[b].shape[1] / (strata[a].shape[1] + strata[b].shape[1])
+        assert distances.u[a, b] <= c * (1 - c)
+    assert distances.fits == len(pairs)
 
 
 def test_an_odd_number_in_the_fast_search() -> None:

@@ -2,8 +2,9 @@
 
 All pairs are fitted where there are few. Where there are many, the closed form of the linear
 probability model, U = k·kD²/(1 + kD²) with k = c(1−c) and D² the Mahalanobis distance of the means by
-the pooled within covariance, orders the pairs, and only those near the front are fitted. On real, skewed
-columns its order is poor (rank correlation with U 0.5 to 0.9), so that it only proposes.
+the pooled within covariance, bounds U from below (nearly: a slack sees to the rest), and only pairs whose
+bound could still beat what is fitted are fitted. On real, skewed columns its order is poor (rank
+correlation with U 0.5 to 0.9), so that it never decides.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.masks.base import in_threads
-from sfumato.microdata import FloatArray, IntArray
+from sfumato.masks._strata_matching import lazy_matching
+from sfumato.masks.base import in_threads, threads
+from sfumato.microdata import BoolArray, FloatArray, IntArray
 
 Pair = tuple[int, int]
-NEIGHBOURS = 10
-"""Each stratum's candidates for the matching, by the closed form."""
-CLIP = 3.0
-"""Standard deviations at which terms are cut to rank neighbours: far values mislead the closed form."""
+RIDGE = 1e-6
+"""The penalty on squared coefficients of standardised terms: it only keeps fits defined."""
+TOLERANCE = 1e-13
+"""Of the objective: U is then right to about 1e-8."""
+NODES = 20_000
+"""The matching's search for whole solutions stops after so many nodes."""
 SLACK = 0.1
 """A lazily chosen pair must beat every unfitted pair's closed form by this share."""
 
@@ -57,15 +61,34 @@ def fit_pair(first: FloatArray, second: FloatArray, *, tolerance: float = 1e-10)
     return PairFit(fit.probabilities, u, c, not fit.converged or u > 0.99 * c * (1 - c))
 
 
+Moments = tuple[FloatArray, FloatArray]
+"""Each stratum's means, and its sums of squares and products about them."""
+
+
 @dataclass
 class Distances:
-    """Distances of strata, fitted when asked for. ``strata[s]`` is stratum s's terms × records."""
+    """Distances of strata, fitted when asked for. ``strata[s]`` is stratum s's terms × records.
+
+    ``terms`` and ``starts`` are the array that the strata are parts of, where there is one.
+    """
 
     strata: list[FloatArray]
     centre: Literal["share", "half"] = "share"
+    terms: FloatArray | None = None
+    starts: IntArray | None = None
     values: dict[Pair, float] = field(default_factory=dict)
     u: dict[Pair, float] = field(default_factory=dict)
     fits: int = 0
+    cut_short: int = 0
+    """How many matchings stopped at their limit, so that a nearer one may exist."""
+
+    def __post_init__(self) -> None:
+        self._moments: Moments | None = None
+
+    def moments(self) -> Moments:
+        if self._moments is None:
+            self._moments = moments_of(self.strata)
+        return self._moments
 
     def adjusted(self, u: float, share: float) -> float:
         return u + (share - 0.5) ** 2 if self.centre == "half" else u
@@ -73,14 +96,31 @@ class Distances:
     def fit(self, pairs: Iterable[Pair]) -> None:
         """Fit all these pairs that aren't yet."""
         new = [p for p in dict.fromkeys(pairs) if p not in self.values]
+        if not new:
+            return
+        from sfumato.kernels.logistic_pairs import pair_distances
 
-        def one(pair: Pair) -> tuple[float, float]:
-            # Newton's error squares with the step after the tolerance is met: U is right to 1e-8.
-            found = fit_pair(self.strata[pair[0]], self.strata[pair[1]], tolerance=1e-6)
-            return found.u, self.adjusted(found.u, found.share)
+        if self.terms is None or self.starts is None:
+            self.terms = np.ascontiguousarray(np.concatenate(self.strata, axis=1))
+            self.starts = np.r_[0, np.cumsum([x.shape[1] for x in self.strata])]
+        terms, starts = self.terms, np.asarray(self.starts, dtype=np.int64)
+        means, scatter = self.moments()
+        ends = np.array(new, dtype=np.int64)
+        parts = max(1, min(8 * threads(), len(new) // 4))
 
-        for pair, (u, d) in zip(new, in_threads(one, new), strict=True):
-            self.u[pair], self.values[pair] = u, d
+        def part(which: int) -> tuple[FloatArray, BoolArray]:
+            mine = ends[which::parts]  # every so many, so that large strata are shared out
+            one, two = np.ascontiguousarray(mine[:, 0]), np.ascontiguousarray(mine[:, 1])
+            return pair_distances(terms, starts, means, scatter, one, two, RIDGE, TOLERANCE)[:2]
+
+        u, good = np.empty(len(new)), np.empty(len(new), dtype=np.bool_)
+        for which, found in enumerate(in_threads(part, range(parts))):
+            u[which::parts], good[which::parts] = found
+        for pair, value, fine in zip(new, u.tolist(), good.tolist(), strict=True):
+            a, b = pair
+            exact = value if fine else fit_pair(self.strata[a], self.strata[b]).u
+            n0, n1 = self.strata[a].shape[1], self.strata[b].shape[1]
+            self.u[pair], self.values[pair] = exact, self.adjusted(exact, n1 / (n0 + n1))
         self.fits += len(new)
 
     def __getitem__(self, pair: Pair) -> float:
@@ -89,42 +129,38 @@ class Distances:
 
 
 def linear_distances(
-    strata: list[FloatArray], members: IntArray, centre: Literal["share", "half"], clip: float = np.inf
+    strata: list[FloatArray],
+    members: IntArray,
+    centre: Literal["share", "half"],
+    moments: Moments | None = None,
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The closed form for every pair of ``members``: first, second, distance.
 
-    Of the terms as they are it hardly ever passes U (never by more than 3% on the files we tried), as
-    lazy pairing needs. Of clipped terms it ranks pairs of skewed strata better.
+    It hardly ever passes U (never by more than 3% on the files we tried), as lazy pairing needs.
     """
-    n = np.array([strata[s].shape[1] for s in members], dtype=np.float64)
-    moments = in_threads(lambda s: _moments(strata[s], clip), members)
-    means, scatter = np.array([m for m, _ in moments]), np.array([v for _, v in moments])
+    from sfumato.kernels.logistic_pairs import linear_pairs
+
+    sizes = np.array([x.shape[1] for x in strata], dtype=np.float64)
+    means, scatter = moments if moments is not None else moments_of(strata)
     at, to = np.triu_indices(len(members), 1)
-    out = np.empty(len(at))
-    p = means.shape[1]
-    block = max(1, 20_000_000 // (p * p * 8))
-    ridge = 1e-9 * np.eye(p)
-
-    def part(start: int) -> None:
-        a, b = at[start : start + block], to[start : start + block]
-        total = n[a] + n[b]
-        c = n[b] / total
-        within = (scatter[a] + scatter[b]) / total[:, None, None] + ridge
-        d = means[b] - means[a]
-        mahalanobis = np.einsum("ij,ij->i", d, np.linalg.solve(within, d[:, :, None])[:, :, 0])
-        k = c * (1 - c)
-        u = k * (k * mahalanobis / (1 + k * mahalanobis))
-        out[start : start + block] = u + (c - 0.5) ** 2 if centre == "half" else u
-
-    in_threads(part, range(0, len(at), block))
-    return members[at], members[to], out
+    first, second = members[at].astype(np.int64), members[to].astype(np.int64)
+    parts = np.array_split(np.arange(len(first)), max(1, min(8 * threads(), len(first) // 1000)))
+    found = in_threads(
+        lambda i: linear_pairs(sizes, means, scatter, first[i], second[i], centre == "half", 1e-9), parts
+    )
+    return first, second, np.concatenate(found)
 
 
-def _moments(x: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
-    cut = np.clip(x, -clip, clip)
-    mean = cut.mean(axis=1)
-    cut -= mean[:, None]
-    return mean, np.asarray(cut @ cut.T)
+def moments_of(strata: list[FloatArray]) -> Moments:
+    """The moments of every stratum."""
+    found = in_threads(_moments, strata)
+    return np.array([m for m, _ in found]), np.array([v for _, v in found])
+
+
+def _moments(x: FloatArray) -> Moments:
+    mean = x.mean(axis=1)
+    centred = x - mean[:, None]
+    return mean, np.asarray(centred @ centred.T)
 
 
 def pair_strata(
@@ -141,22 +177,26 @@ def pair_strata(
     members = np.sort(members)
     if len(members) < 2:
         return []
-    at, to, linear = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    at, to, low = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     if fast:
-        at, to, low = linear_distances(distances.strata, members, distances.centre)
-        linear = linear_distances(distances.strata, members, distances.centre, CLIP)[2]
-        pairs = lazy_greedy(distances, at, to, low, len(members))
-        if method == "matching":
-            near = _nearest_pairs(at, to, linear, members)
-            distances.fit([*near, *pairs])
-            pairs = matching(distances, members, [*near, *pairs])
+        at, to, low = linear_distances(distances.strata, members, distances.centre, distances.moments())
+        if method == "greedy":
+            pairs = lazy_greedy(distances, at, to, low, len(members))
+        else:
+            pairs, optimal = lazy_matching(
+                distances.__getitem__, distances.fit, members, at, to, low * (1 - SLACK)
+            )
+            if not optimal:
+                distances.cut_short += 1
+                first = lazy_greedy(distances, at, to, low, len(members))
+                pairs = matching(distances, members, [*pairs, *first])
     else:
         every = [(int(a), int(b)) for i, a in enumerate(members) for b in members[i + 1 :]]
         distances.fit(every)
         pairs = greedy(distances, every) if method == "greedy" else matching(distances, members, every)
     left = set(members.tolist()) - {s for pair in pairs for s in pair}
     for s in sorted(left):
-        pairs.append(_nearest(distances, s, members, at, to, linear))
+        pairs.append(_nearest(distances, s, members, at, to, low))
     return sorted(set(pairs), key=lambda p: (distances[p], p))
 
 
@@ -232,8 +272,10 @@ def matching(distances: Distances, members: IntArray, candidates: Iterable[Pair]
         integrality=np.ones(len(ends), dtype=np.int64),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(cover, 1, 1),
-        options={"node_limit": 20_000, "mip_rel_gap": 0.0},
+        options={"node_limit": NODES, "mip_rel_gap": 0.0},
     )
+    if found.status == 1:
+        distances.cut_short += 1
     if found.x is None:
         return start
     chosen = [p for p, x in zip(pairs, found.x[: len(pairs)], strict=True) if x > 0.5]
@@ -249,27 +291,18 @@ def _price(distances: Distances, candidates: list[Pair], pairs: list[Pair], memb
     return sum(distances[p] for p in pairs) + extra
 
 
-def _nearest_pairs(at: IntArray, to: IntArray, linear: FloatArray, members: IntArray) -> list[Pair]:
-    """Each stratum with its nearest others by the closed form."""
-    size = len(members)
-    keep = min(NEIGHBOURS, size - 1)
-    place = np.searchsorted(members, np.stack([at, to]))
-    square = np.full((size, size), np.inf)
-    square[place[0], place[1]] = square[place[1], place[0]] = linear
-    near = np.argpartition(square, keep - 1, axis=1)[:, :keep]
-    rows = np.repeat(np.arange(size), keep)
-    low, high = np.minimum(rows, near.ravel()), np.maximum(rows, near.ravel())
-    return sorted({(int(members[a]), int(members[b])) for a, b in zip(low, high, strict=True)})
-
-
 def _nearest(
-    distances: Distances, s: int, members: IntArray, at: IntArray, to: IntArray, linear: FloatArray
+    distances: Distances, s: int, members: IntArray, at: IntArray, to: IntArray, low: FloatArray
 ) -> Pair:
-    """The pair of an odd stratum: the nearest of all, or of its nearest by the closed form."""
-    if len(linear):
-        mine = np.flatnonzero((at == s) | (to == s))
-        mine = mine[np.argsort(linear[mine], kind="stable")][:NEIGHBOURS]
-        options = [(int(at[i]), int(to[i])) for i in mine]
-    else:
+    """The pair of an odd stratum: the nearest of all; with the closed form, fitted only as far as needed."""
+    if not len(low):
         options = [(min(s, int(t)), max(s, int(t))) for t in members if t != s]
-    return min(options, key=lambda p: (distances[p], p))
+        return min(options, key=lambda p: (distances[p], p))
+    mine = np.flatnonzero((at == s) | (to == s))
+    best: tuple[float, Pair] = (np.inf, (s, s))
+    for i in mine[np.argsort(low[mine], kind="stable")]:
+        if low[i] * (1 - SLACK) > best[0]:
+            break
+        pair = (int(at[i]), int(to[i]))
+        best = min(best, (distances[pair], pair))
+    return best[1]

@@ -48,6 +48,7 @@ class SwapPlan:
     balanced: bool
     move_again: bool
     fits: int = 0
+    cut_short: int = 0
     warnings: list[str] = field(default_factory=list)
     term_names: tuple[str, ...] = ()
 

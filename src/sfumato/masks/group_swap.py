@@ -272,9 +272,15 @@ class GroupSwap(Mask):
         if self.distance_formula is not None:
             second = models.by_formula(data, pl.Series(eligible), self.distance_formula)
             other = np.ascontiguousarray(second.columns[:, order])
-        distances = Distances([other[:, starts[s] : starts[s + 1]] for s in range(k)], self.centre)
+        parts = [other[:, starts[s] : starts[s + 1]] for s in range(k)]
+        distances = Distances(parts, self.centre, other, starts)
         fast = self.search == "fast" or (self.search == "auto" and int(taking.sum()) > FEW_STRATA)
         found = [p for m in members for p in pair_strata(distances, m, self.pairing, fast=fast)]
+        if distances.cut_short:
+            warnings.append(
+                "the search for the pairs with the least total distance was cut short: nearer pairs may "
+                'exist (pairing = "greedy" needs no search)'
+            )
         pairs = self._pair_plans(distances, found, terms, starts, labels, warnings)
         return SwapPlan(
             records=len(data),
@@ -287,6 +293,7 @@ class GroupSwap(Mask):
             balanced=self.draw == "balanced",
             move_again=self.move_again,
             fits=distances.fits,
+            cut_short=distances.cut_short,
             warnings=warnings,
             term_names=model.names,
         )
@@ -410,6 +417,8 @@ class GroupSwap(Mask):
         notes.figure("moves", moves)
         notes.figure("terms", list(plan.term_names))
         notes.figure("pairs_fitted", plan.fits)
+        if self.pairing == "matching":
+            notes.figure("matchings_cut_short", plan.cut_short)
         sizes = np.diff(plan.starts)
         away = np.bincount(old[moved], minlength=len(sizes))
         for s, label in enumerate(plan.labels):
