@@ -102,7 +102,7 @@ def displacement(column: dict[str, Any]) -> str:
         f.bar(edges[i], edges[i + 1], s, GREEN, f"{_class(edges, i)} sd: {percent(s)}")
     f.line(f.px(0), f.y0, f.px(0), f.y1, stroke=INK, dash="3 3")
     f.head("Displacement")
-    f.text(f.x1, 15, f"mean {number(d['mean'])} sd · {percent(d['changed'])} of values changed", anchor="end")
+    f.text(f.x1, 15, f"mean {number(d['mean'])} sd · {percent(d['changed'])} changed", anchor="end")
     about = f"Histogram of the displacement of {column['name']}, mean {number(d['mean'])} standard deviations"
     return f.svg(f"Displacement of {column['name']}", about)
 
