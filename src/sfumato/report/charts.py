@@ -325,14 +325,14 @@ def _labels(f: Frame, points: Sequence[dict[str, Any]], numbers: dict[int, str],
 def areas(level: dict[str, Any]) -> str:
     """The distribution of D over the areas of one geographic level."""
     edges, counts = level["edges"], level["counts"]
-    f = Frame(420, 250, (edges[0], edges[-1]), (0.0, max([*counts, 1]) * 1.08))
+    f = Frame(420, 250, (edges[0], edges[-1]), (0.0, max([*counts, 1]) * 1.08), top=50)
     f.y_axis("number of areas", whole=True)
     f.x_axis("D, the share of an area's records moved between cells", about=4)
     for i, n in enumerate(counts):
         f.bar(edges[i], edges[i + 1], n, BLUE, f"D {span(edges[i], edges[i + 1])}: {plural(n, 'area')}")
     table = " × ".join(level.get("table", []))
-    f.head(f"{level['level']}: {table}" if table else str(level["level"]), most=22)
+    f.head(f"{level['level']}: {table}" if table else str(level["level"]), most=44)
     words = f"{plural(level['areas'], 'area')} · median {number(level['median'])}"
-    f.text(f.x1, 15, f"{words} · largest {number(level['maximum'])}", anchor="end")
+    f.text(f.x0, 32, f"{words} · largest {number(level['maximum'])}", anchor="start")
     about = f"Histogram of D over {plural(level['areas'], 'area')} of {level['level']}"
     return f.svg(f"D by {level['level']}", about)
