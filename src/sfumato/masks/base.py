@@ -24,6 +24,7 @@ The plan key, the command line, the docs page and the contract tests come from t
 
 from __future__ import annotations
 
+import logging
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -133,9 +134,16 @@ class Mask(Declared):
     def mask(self, data: Any, *, seed: Seed | int | None = None) -> Microdata:
         """The masked data; refuses, with a GuaranteeError, where a guarantee fails.
 
-        The draws are those of a plan whose step has this mask's id (its name by default).
+        The draws are those of a plan whose step has this mask's id (its name by default). What a
+        careful person would want to know goes to the log ``sfumato``, which Python shows on the
+        terminal unless told otherwise; a plan's run keeps it in ``run.warnings``.
         """
-        return self.carry_out(as_microdata(data), as_seed(seed).draws(self.id or self.name))[0]
+        data = as_microdata(data)
+        masked, notes, _ = self.carry_out(data, as_seed(seed).draws(self.id or self.name))
+        unwise = [p.message for p in self.check(data.schema, data._types) if p.severity == "warning"]
+        for sentence in dict.fromkeys([*unwise, *notes.warnings]):
+            logging.getLogger("sfumato").warning("%s: %s", self.id or self.name, sentence)
+        return masked
 
     def carry_out(self, data: Microdata, draws: Draws) -> tuple[Microdata, Notes, list[Check]]:
         """Check, apply, verify: the masked data, the notes and the outcome of every guarantee."""
