@@ -122,18 +122,27 @@ class Outcome:
         risk: str | None = None,
         loss: str | None = None,
     ) -> dict[str, Any]:
-        """The point with the least loss at a risk of at most ``max_risk`` (or the other way round)."""
+        """The point with the least loss at a risk of at most ``max_risk`` (or the other way round).
+
+        Of a measure of which higher is better (an overlap, say) the limit is the least allowed, and
+        the best point has the most of it.
+        """
         if (max_risk is None) == (max_loss is None):
             raise MeasureError("give `max_risk` or `max_loss`, one of them")
         table = self.frontier(risk=risk, loss=loss)
         bound, other, limit = (
             ("risk", "loss", max_risk) if max_risk is not None else ("loss", "risk", max_loss)
         )
-        fits = table.filter(pl.col(bound) <= limit).sort(other, bound)
+        assert limit is not None
+        sign = dict(zip(("risk", "loss"), map(self._sign, self.axes(risk, loss)), strict=True))
+        fits = table.filter(sign[bound] * pl.col(bound) <= sign[bound] * limit).sort(
+            sign[other] * pl.col(other), sign[bound] * pl.col(bound)
+        )
         if not fits.height:
-            least = float(table[bound].min() or 0.0)  # type: ignore[arg-type]
+            nearest = sign[bound] * float((sign[bound] * table[bound]).min() or 0.0)  # type: ignore[arg-type]
+            least, most = ("least", "most") if sign[bound] > 0 else ("most", "least")
             raise MeasureError(
-                f"no point has a {bound} of at most {limit:g}; the least is {least:.4g}",
+                f"no point has a {bound} of at {most} {limit:g}; the {least} is {nearest:.4g}",
                 hint="widen the grid, or mask more",
             )
         return dict(fits.row(0, named=True))
@@ -154,7 +163,14 @@ class Outcome:
             }
             for r in self.frontier(risk=risk, loss=loss).to_dicts()
         ]
-        return {"risk": names[0], "loss": names[1], "points": rows}
+        better = ["higher" if self._sign(name) < 0 else "lower" for name in names]
+        return {
+            "risk": names[0],
+            "loss": names[1],
+            "risk_better": better[0],
+            "loss_better": better[1],
+            "points": rows,
+        }
 
 
 def non_dominated(values: Any, errors: Any = None) -> tuple[Any, Any]:

@@ -91,6 +91,22 @@ def test_frontier_and_best(data: sf.Microdata, plan: sf.Plan) -> None:
     assert found.points()["risk"] == "distance_linkage.value"
 
 
+def test_the_best_has_the_most_of_what_should_be_high(data: sf.Microdata, plan: sf.Plan) -> None:
+    measures = [sf.IntervalOverlap(formula="A ~ B + C"), sf.DistanceLinkage(known=["A", "B", "C"])]
+    higher = sf.Plan(steps=plan.steps, measures=measures)
+    found = sf.Experiment(higher, {"mix.rate_percent": [0, 20, 100]}, replicates=2).run(data, processes=1)
+    overlaps = found.frontier()["loss"]
+    best = found.best(max_risk=1.0)
+    assert best["loss"] == overlaps.max() == 1.0
+    assert best["point"] == "mix.rate_percent = 0"
+    # A limit on it is the least allowed.
+    assert found.best(max_loss=1.0)["point"] == "mix.rate_percent = 0"
+    with pytest.raises(MeasureError, match="no point has a loss of at least 1.5; the most is 1"):
+        found.best(max_loss=1.5)
+    assert found.points()["loss_better"] == "higher"
+    assert found.points()["risk_better"] == "lower"
+
+
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
 def test_the_frontier_is_what_nobody_dominates(points: list[tuple[int, int]]) -> None:
     on, doubtful = non_dominated(points)

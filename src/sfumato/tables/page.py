@@ -47,7 +47,10 @@ def page(safe: SafeTable) -> str:
     ]
     rows = "".join(f"<tr><th scope=row>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts)
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>A safe table</title>'
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
+        "<title>A safe table</title>"
         f"<style>{_STYLE}</style><h1>A safe table</h1>"
         '<p class="warn">Internal: this page shows the original counts. Don\'t hand it out.</p>'
         f'<table class="facts">{rows}</table>'
