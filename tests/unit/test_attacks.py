@@ -490,6 +490,19 @@ def test_the_battery_refuses_too_many_pairs():
         _ = outcome.strongest
 
 
+def test_the_battery_leaves_totals_out_of_the_rank_attack():
+    """A swap makes a total anew from its parts: its ranks aren't within the window."""
+    X = correlated(200, 3)[:, :2]
+    data = sf.Microdata(
+        frame(X).with_columns(total=pl.col("x0") + pl.col("x1")),
+        sf.Schema(sensitive=["x0", "x1", "total"], variables={"total": {"sum_of": ["x0", "x1"]}}),
+    )
+    step = sf.RankSwap(columns=["x0", "x1", "total"], window_percent=5)
+    attacks, _, _ = fitting_attacks(data, step.mask(data, seed=1), [step])
+    (aware,) = [a for a in attacks if a.name == "rank_attack"]
+    assert aware.columns == ("x0", "x1")
+
+
 def test_the_command_runs_the_battery(tmp_path, capsys):
     import json
 

@@ -142,13 +142,13 @@ def fitting_attacks(
             SupervisedLinkage(known=values, block_on=on, share_known=share_known),
         ]
     for step in steps:
-        out += _against(step, numbers, on)
+        out += _against(step, original, numbers, on)
     if original.schema.keys and values:
         out += [IntruderTest(block_on=original.schema.keys, known=values)]
     return out, values, on
 
 
-def _against(step: Mask, numbers: tuple[str, ...], on: tuple[str, ...]) -> list[Attack]:
+def _against(step: Mask, original: Microdata, numbers: tuple[str, ...], on: tuple[str, ...]) -> list[Attack]:
     """The intruder who knows this step."""
     swapped: tuple[str, ...] = getattr(step, "columns", ())
     mine = tuple(c for c in swapped if c in numbers)
@@ -157,6 +157,9 @@ def _against(step: Mask, numbers: tuple[str, ...], on: tuple[str, ...]) -> list[
     within = tuple(getattr(step, "within", ()))
     blocks = tuple(c for c in on if c not in swapped)
     if step.name == "rank_swap":
+        # A total is made anew from its swapped parts: its own ranks weren't swapped.
+        parts = tuple(c for c in mine if not original.schema[c].sum_of)
+        mine = parts or mine
         window = getattr(step, "window_percent", None)
         if isinstance(window, dict):
             window = {c: window[c] for c in mine}
