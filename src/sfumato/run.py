@@ -143,6 +143,8 @@ def carry_out(
         said += [f"step {label}: {w}" for w in notes.warnings]
         current = after
     said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop)
+    if not plan.release.shuffle:
+        said.append("the records are released in their original order, which leads back to the source")
     results = []
     if measure:
         for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):

@@ -355,3 +355,20 @@ def test_whole_numbers_wider_than_arrow_knows_are_released(tmp_path) -> None:
     plan = sf.Plan(steps=[sf.RandomSwap(columns=["INCOME"], rate_percent=40)])
     release = plan.run(data, seed=1).release(tmp_path / "r")
     assert sorted(sf.read(release.data).column("BIG").to_list()) == list(range(300))
+
+
+@pytest.mark.parametrize("what", ["mean", "median", "code"])
+def test_the_dictionary_holds_no_value_that_only_a_coded_record_had(tmp_path, what) -> None:
+    step = sf.TopBottomCode(columns=["INCOME"], top_percent=5, bottom_percent=5, replace=what)
+    schema = sf.Schema(id="ID", sensitive=["INCOME"])
+    done = sf.Plan(steps=[step]).run(sf.Microdata(people().frame, schema), seed=1)
+    public = done.release(tmp_path / "r").public
+    said = {c["name"]: c for c in json.loads((public / "dictionary.json").read_text())["columns"]}["INCOME"]
+    released = done.masked.column("INCOME")
+    assert said["top_code"] == released.max()
+    assert said["bottom_code"] == released.min()
+
+
+def test_an_original_order_is_cautioned() -> None:
+    assert any("original order" in w for w in run(shuffle=False).warnings)
+    assert not any("original order" in w for w in run().warnings)
