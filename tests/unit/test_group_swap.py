@@ -220,6 +220,104 @@ def test_a_stratum_of_one_record() -> None:
     assert any("no record is swapped" in w and "one" in w for w in notes.warnings)
 
 
+def test_a_stratum_too_small_to_swap_takes_nobodys_partner() -> None:
+    """With it left out, the others are paired as without it."""
+    data = people(300, 4)
+    frame = pl.concat([data.frame, data.frame[:1].with_columns(AREA=pl.lit("one"))])
+    for more in (
+        {"rate_percent": 10},
+        {"n_swap": 5, "small_strata": "fewer"},
+        {"n_swap": 5, "draw": "balanced"},
+    ):
+        mask = sf.GroupSwap(strata=["AREA"], covariates=["X", "Y"], **more)
+        _, alone = noted(mask, data)
+        _, with_one = noted(mask, Microdata(frame))
+        assert set(with_one.figures["u_p"]) == set(alone.figures["u_p"])
+        assert with_one.figures["swapped_each_way"] == alone.figures["swapped_each_way"]
+        assert any("no record is swapped in one (1)" in w for w in with_one.warnings)
+
+
+def test_distances_of_all_pairs() -> None:
+    """Against scikit-learn's unpenalised fit, in both centres."""
+    from sklearn.linear_model import LogisticRegression
+
+    data = people(300, 4)
+    mask = sf.GroupSwap(strata=["AREA"], n_swap=5, formula="X + Y", pairing="greedy")
+    table = mask.distances(data)
+    assert table.height == 6
+    assert table["distance"].is_sorted()
+    assert table["chosen"].sum() == 2
+    assert table["chosen"][0]  # greedy takes the nearest pair
+    for row in table.to_dicts():
+        part = data.frame.filter(pl.col("AREA").is_in([row["first"], row["second"]]))
+        y = (part["AREA"] == row["second"]).to_numpy()
+        X = part.select("X", "Y").to_numpy()
+        p = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X, y).predict_proba(X)[:, 1]
+        assert row["u_p"] == pytest.approx(np.mean((p - y.mean()) ** 2), abs=1e-6)
+        assert row["capacity"] == pytest.approx((p * (1 - p)).sum(), abs=1e-3)
+    half = {(r["first"], r["second"]): r for r in replace(mask, centre="half").distances(data).to_dicts()}
+    for row in table.to_dicts():
+        other = half[row["first"], row["second"]]
+        assert other["distance"] == pytest.approx(row["u_p"] + (row["share"] - 0.5) ** 2)
+
+
+def test_only_the_columns_that_differ_change() -> None:
+    data = people(400, 2)
+    frame = data.frame.with_columns(X=pl.col("X") + 6 * (pl.col("SEX") == "m"))  # areas are alike, sexes not
+    masked, notes = noted(sf.GroupSwap(strata=["AREA", "SEX"], n_swap=9, covariates=["X"]), Microdata(frame))
+    assert list(notes.figures["columns_changed"].values()) == [["AREA"], ["AREA"]]
+    assert masked.frame["SEX"].equals(frame["SEX"])
+    assert moved(Microdata(frame), masked, ["AREA"]) == 36
+
+
+def test_a_formula_over_a_text_with_many_levels() -> None:
+    frame = people().frame.with_columns(NAME=pl.format("n{}", pl.int_range(pl.len()) % 150))
+    _, notes = noted(sf.GroupSwap(strata=["AREA"], n_swap=5, formula="X + NAME"), Microdata(frame))
+    assert len(notes.figures["terms"]) == 21
+    assert any("NAME has 130 more categories" in w for w in notes.warnings)
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "said"),
+    [
+        ("n_swap = 90", 2, "fewer than n_swap = 90 records"),
+        ("n_swap = 5\ncovariates = ['GONE']", 2, "no covariate with a known, varying value"),
+        ("n_swap = 5\ncovariates = ['SAME']", 2, "no covariate with a known, varying value"),
+        ("n_swap = 5\ncovariates = ['X', 'NAME']", 0, "more categories than the model has room for"),
+        ("n_swap = 5\ncovariates = ['APART']", 0, "apart (almost) completely"),
+        ("n_swap = 60\ncovariates = ['X', 'Y']", 0, "capacity of the pair"),
+        ("rate_percent = 10\ndraw = 'balanced'\nformula = 'X + Y'", 0, ""),
+        ("n_swap = 5\nrate_percent = 10", 2, "one of `n_swap` and `rate_percent`"),
+        ("n_swap = 5\npairing = 'nearest'", 2, "pairing"),
+    ],
+)
+def test_a_plan_file_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str, code: int, said: str
+) -> None:
+    from sfumato.cli.frame import call
+
+    frame = people(300, 4).frame.with_columns(
+        GONE=pl.lit(None, dtype=pl.Float64),
+        SAME=pl.lit(3.0),
+        NAME=pl.format("n{}", pl.int_range(pl.len()) % 150),
+        APART=pl.col("AREA").str.slice(1).cast(pl.Float64) * 10,
+    )
+    frame.write_parquet(tmp_path / "people.parquet")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f"format = 1\ndata = 'people.parquet'\n[[step]]\nmask = 'group_swap'\nstrata = ['AREA']\n{step}\n"
+    )
+    assert call("run", [str(plan), "--out", str(tmp_path / "out")]) == code
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
+    if code == 0:
+        after = pl.read_parquet(next((tmp_path / "out" / "public").glob("*.parquet")))
+        counts = [f["AREA"].value_counts().sort("AREA") for f in (frame, after)]
+        assert counts[0].equals(counts[1])
+    else:
+        assert not (tmp_path / "out").exists()
+
+
 def test_a_covariate_that_is_constant_within_a_pair() -> None:
     frame = people(200, 2).frame.with_columns(Z=pl.lit(3.0), W=pl.lit("same"))
     _, notes = noted(sf.GroupSwap(strata=["AREA"], n_swap=5, covariates=["X", "Z", "W"]), Microdata(frame))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,10 @@ def by_formula(data: Microdata, rows: pl.Series, formula: str) -> StrataModel:
     notes: list[str] = []
     for name in names:
         gone = frame[name].isna().to_numpy()
+        if part.kind(name) != "continuous":
+            frame[name], lumped = _lumped(frame[name])
+            if lumped:
+                notes.append(f"{name} has {lumped:,} more categories than {MAX_LEVELS}: one rest")
         if not gone.any():
             continue
         if gone.all():
@@ -62,6 +67,19 @@ def by_formula(data: Microdata, rows: pl.Series, formula: str) -> StrataModel:
         raise MaskError(problem.message, hint=problem.hint) from None
     terms = [(str(n), matrix[n].to_numpy(dtype=np.float64)) for n in matrix.columns if n != "Intercept"]
     return _standardised([*terms, *flags], notes)
+
+
+def _lumped(column: Any) -> tuple[Any, int]:
+    """A pandas categorical with its commonest levels and one for the rest, and how many that one holds."""
+    counts = column.value_counts(sort=False)
+    counts = counts[counts > 0]
+    if len(counts) <= MAX_LEVELS + 1:
+        return column, 0
+    own = counts.sort_values(ascending=False, kind="stable").index[:MAX_LEVELS].tolist()
+    rare = column.notna() & ~column.isin(own)
+    return column.cat.add_categories(OTHER).where(~rare, OTHER).cat.remove_unused_categories(), len(
+        counts
+    ) - len(own)
 
 
 def automatic(data: Microdata, rows: pl.Series, columns: Sequence[str], smallest: int) -> StrataModel:

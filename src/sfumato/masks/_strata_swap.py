@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import polars as pl
 
 from sfumato.draws import Draws
 from sfumato.errors import GuaranteeError
@@ -51,6 +52,31 @@ class SwapPlan:
     cut_short: int = 0
     warnings: list[str] = field(default_factory=list)
     term_names: tuple[str, ...] = ()
+    u_p: dict[Pair, float] = field(default_factory=dict)
+    """Of every pair that was fitted."""
+    columns: list[list[str]] = field(default_factory=list)
+    """Of each of ``pairs``, the stratum columns in which the two differ."""
+
+    def distances(self, centre: Literal["share", "half"]) -> pl.DataFrame:
+        """Every fitted pair, nearest first."""
+        chosen = {p.pair for p in self.pairs}
+        rows = []
+        for (a, b), u in self.u_p.items():
+            n0, n1 = (int(self.starts[s + 1] - self.starts[s]) for s in (a, b))
+            n, c = n0 + n1, n1 / (n0 + n1)
+            rows.append(
+                {
+                    "first": self.labels[a],
+                    "second": self.labels[b],
+                    "records": n,
+                    "share": c,
+                    "u_p": u,
+                    "distance": u + (c - 0.5) ** 2 if centre == "half" else u,
+                    "capacity": n * (c * (1 - c) - u),
+                    "chosen": (a, b) in chosen,
+                }
+            )
+        return pl.DataFrame(rows).sort("distance", "first", "second")
 
     def draw(self, draws: Draws) -> tuple[IntArray, int]:
         """The new stratum of each record in ``rows``, and how many moves were made."""

@@ -16,7 +16,7 @@ from sfumato.masks import _strata_model as models
 from sfumato.masks._strata_pairs import Distances, Pair, fit_pair, pair_strata
 from sfumato.masks._strata_swap import PairPlan, SwapPlan, allocate
 from sfumato.masks.base import Locality, Mask, Notes, in_threads
-from sfumato.microdata import IntArray, Microdata, as_microdata
+from sfumato.microdata import BoolArray, IntArray, Microdata, as_microdata
 from sfumato.parameters import parameter
 from sfumato.schema import Schema
 
@@ -30,9 +30,10 @@ class GroupSwap(Mask):
 
     Strata are the combinations of the ``strata`` columns. The distance of two strata is the
     propensity score measure U_p = (1/N) Σ (p̂_i − c)², p̂ the modelled probability of the second
-    stratum given the covariates and c its share (``centre="half"``: c = ½). Strata are paired by it;
-    in each pair, ``n_swap`` records of each stratum, drawn with probability proportional to their
-    propensity for the other, change their stratum. Sizes of strata and all other columns are kept.
+    stratum given the covariates and c its share (``centre="half"``: c = ½); :meth:`distances` has all
+    of them. Strata are paired by it; in each pair, ``n_swap`` records of each stratum, drawn with
+    probability proportional to their propensity for the other, change their stratum: the columns in
+    which the two strata differ. Sizes of strata and all other columns are kept.
 
     ``probabilities="uniform"`` is random group swapping. ``draw="balanced"`` draws both directions at
     once by the cube method, so that equal totals of every term of the model move both ways;
@@ -237,6 +238,14 @@ class GroupSwap(Mask):
                     raise GuaranteeError(f"realisation {r} broke: {outcome.guarantee}: {outcome.detail}")
             yield masked
 
+    def distances(self, data: Any) -> pl.DataFrame:
+        """U_p of every pair of strata (that agree in ``within``), nearest first, with what it follows from.
+
+        ``first``, ``second`` (their labels), ``records`` of both, ``share`` of the second (c), ``u_p``,
+        ``distance`` (by ``centre``), ``capacity``, and whether the pair is ``chosen`` for swapping.
+        """
+        return replace(self, search="exact").prepare(as_microdata(data)).distances(self.centre)
+
     def prepare(self, data: Microdata) -> SwapPlan:
         """Compare and pair the strata, and settle how many records move: nothing random."""
         eligible = np.logical_and.reduce([data.eligible(c) for c in self.strata])
@@ -294,6 +303,8 @@ class GroupSwap(Mask):
             move_again=self.move_again,
             fits=distances.fits,
             cut_short=distances.cut_short,
+            u_p=distances.u,
+            columns=self._columns_that_differ(heads, found),
             warnings=warnings,
             term_names=model.names,
         )
@@ -307,27 +318,42 @@ class GroupSwap(Mask):
         # A tenth of the strata may be too small for the model; the ridge keeps their fits defined.
         return models.automatic(data, rows, columns, int(np.quantile(sizes, 0.1)))
 
+    def _columns_that_differ(self, heads: pl.DataFrame, found: list[Pair]) -> list[list[str]]:
+        """The stratum columns that a swap of each pair changes; in the others both strata agree."""
+        rows = heads.select(self.strata).rows()
+        return [
+            [c for c, x, y in zip(self.strata, rows[a], rows[b], strict=True) if x != y] for a, b in found
+        ]
+
     def _equal(self) -> bool:
         return (self.allocation or ("capacity" if self.draw == "balanced" else "equal")) == "equal"
 
-    def _taking_part(self, sizes: IntArray, labels: list[str], warnings: list[str]) -> Any:
-        """Which strata are paired at all."""
+    def _taking_part(self, sizes: IntArray, labels: list[str], warnings: list[str]) -> BoolArray:
+        """Which strata are paired at all: a stratum that can give none would only take another's partner."""
         taking = np.ones(len(sizes), dtype=np.bool_)
+        halved = self.small_strata == "fewer" or not self._equal()
         if self.n_swap is None:
-            return taking
-        small = np.flatnonzero(sizes < self.n_swap)
-        names = _some([f"{labels[s]} ({sizes[s]:,})" for s in small])
-        if not len(small):
-            return taking
-        if self.small_strata == "leave":
-            taking[small] = False
-            warnings.append(f"left out, since they have fewer than {self.n_swap:,} records: {names}")
-        elif self.small_strata == "fewer":
-            warnings.append(f"fewer than {self.n_swap:,} records: at most half of {names} moves")
-        elif self._equal():
-            raise MaskError(
-                f"{len(small):,} strata have fewer than n_swap = {self.n_swap:,} records: {names}",
-                hint='lower `n_swap`, give `rate_percent`, or set `small_strata` to "fewer" or "leave"',
+            none = np.rint(sizes * (self.rate_percent or 0.0) / 100.0) == 0
+        else:
+            small = np.flatnonzero(sizes < self.n_swap)
+            names = _some([f"{labels[s]} ({sizes[s]:,})" for s in small])
+            if len(small) and self.small_strata == "leave":
+                taking[small] = False
+                warnings.append(f"left out, since they have fewer than {self.n_swap:,} records: {names}")
+            elif len(small) and self.small_strata == "fewer":
+                warnings.append(f"fewer than {self.n_swap:,} records: at most half of {names} moves")
+            elif len(small) and self._equal():
+                have = "stratum has" if len(small) == 1 else "strata have"
+                raise MaskError(
+                    f"{len(small):,} {have} fewer than n_swap = {self.n_swap:,} records: {names}",
+                    hint='lower `n_swap`, give `rate_percent`, or set `small_strata` to "fewer" or "leave"',
+                )
+            none = taking & (sizes < 2) & (sizes < self.n_swap) & halved
+        if none.any() and int((taking & ~none).sum()) > 1:
+            taking &= ~none
+            names = _some([f"{labels[s]} ({sizes[s]:,})" for s in np.flatnonzero(none)])
+            warnings.append(
+                f"no record is swapped in {names}: too small, left out of the pairs, not protected"
             )
         return taking
 
@@ -423,8 +449,10 @@ class GroupSwap(Mask):
         away = np.bincount(old[moved], minlength=len(sizes))
         for s, label in enumerate(plan.labels):
             notes.figure("moved_percent", round(100.0 * int(away[s]) / max(int(sizes[s]), 1), 2), label)
-        for p in plan.pairs:
+        for p, columns in zip(plan.pairs, plan.columns, strict=True):
             name = f"{plan.labels[p.pair[0]]} | {plan.labels[p.pair[1]]}"
+            if len(self.strata) > 1:
+                notes.figure("columns_changed", columns, name)
             notes.figure("u_p", p.u, name)
             notes.figure("capacity", p.capacity, name)
             notes.figure("swapped_each_way", p.count, name)
