@@ -142,7 +142,7 @@ def carry_out(
         records.append(StepRecord(label, mask, time.perf_counter() - begun, touched, notes, checks))
         said += [f"step {label}: {w}" for w in notes.warnings]
         current = after
-    said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop)
+    said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop, data)
     if not plan.release.shuffle:
         said.append("the records are released in their original order, which leads back to the source")
     results = []

@@ -46,3 +46,19 @@ def test_steps_that_change_nothing() -> None:
     assert sf.Plan(steps=[idle]).run(frame, seed=1).warnings[0].startswith("no step changed any value")
     busy = sf.RandomSwap(id="busy", columns=["Y"], rate_percent=50)
     assert sf.Plan(steps=[idle, busy]).run(frame, seed=1).warnings == ["step idle changed nothing"]
+
+
+def test_a_households_value_that_was_masked_record_by_record() -> None:
+    frame = data().frame.with_columns(HOME=pl.int_range(N) // 3, RENT=(pl.int_range(N) // 3).cast(pl.Float64))
+    homes = sf.Microdata(frame, sf.Schema(household="HOME"))
+    drop = ["BORN", "NAME", "W", "ID"]
+
+    def said(column: str) -> list[str]:
+        plan = sf.Plan(steps=[sf.RandomSwap(columns=[column], rate_percent=50)], release={"drop": drop})
+        return [w for w in plan.run(homes, seed=1).warnings if "members of one household" in w]
+
+    assert len(said("RENT")) == 1
+    assert said("RENT")[0].startswith("RENT: ")
+    assert said("PAY") == []  # persons' own amounts
+    drop.append("RENT")
+    assert said("RENT") == []
