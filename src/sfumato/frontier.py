@@ -11,6 +11,7 @@ from sfumato.errors import MeasureError, did_you_mean
 
 if TYPE_CHECKING:
     from sfumato.experiment import Experiment
+    from sfumato.measures import Measure
 
 
 class Outcome:
@@ -109,10 +110,11 @@ class Outcome:
         return table.with_columns(frontier=pl.Series(on), doubtful=pl.Series(doubtful)).sort("loss", "risk")
 
     def _sign(self, name: str) -> float:
+        return -1.0 if self._measure(name).direction == "higher" else 1.0
+
+    def _measure(self, name: str) -> Measure:
         plan = self.experiment.plan
-        label = name.split(".", 1)[0]
-        measure = dict(zip(plan.measure_ids(), plan.measures, strict=True))[label]
-        return -1.0 if measure.direction == "higher" else 1.0
+        return dict(zip(plan.measure_ids(), plan.measures, strict=True))[name.split(".", 1)[0]]
 
     def best(
         self,
@@ -129,7 +131,8 @@ class Outcome:
         """
         if (max_risk is None) == (max_loss is None):
             raise MeasureError("give `max_risk` or `max_loss`, one of them")
-        table = self.frontier(risk=risk, loss=loss)
+        # A search knows points that it didn't run; what is chosen was run.
+        table = self.frontier(risk=risk, loss=loss).filter(pl.col("runs") > 0)
         bound, other, limit = (
             ("risk", "loss", max_risk) if max_risk is not None else ("loss", "risk", max_loss)
         )

@@ -175,32 +175,3 @@ def test_the_command(
 def test_bad_words_of_vary(bad: str) -> None:
     with pytest.raises(ParameterError):
         parse_vary(bad)
-
-
-def test_the_search_drops_what_is_clearly_dominated(data: sf.Microdata) -> None:
-    from sfumato.search import search
-
-    # Noise on top of a full swap only loses more: those points are far from the frontier.
-    plan = sf.Plan(
-        steps=[
-            sf.RandomSwap(id="mix", columns=["A", "B", "C"], rate_percent=10),
-            sf.RandomSwap(id="again", columns=["A"], rate_percent=0, together=True),
-        ],
-        measures=[sf.InformationLoss(), sf.IntervalOverlap(formula="C ~ A + B")],
-    )
-    grid = sf.Experiment(
-        plan, {"mix.rate_percent": [0, 10, 100], "again.rate_percent": [0, 100]}, replicates=8
-    )
-    axes = {"risk": "interval_overlap", "loss": "information_loss"}
-    found = search(grid, data, **axes, seed=1, processes=1)
-    whole = grid.run(data, seed=1, processes=1)
-    assert found.grid_runs == 48
-    assert found.runs < 44
-    assert found.saved == pytest.approx(1 - found.runs / 48)
-    # Both measures are of loss here: the untouched file wins, and gets the grid's own figures.
-    best = whole.frontier(**axes).filter("frontier")
-    same = found.outcome.frontier(**axes).filter("frontier")
-    assert (
-        same["point"].to_list() == best["point"].to_list() == ["mix.rate_percent = 0, again.rate_percent = 0"]
-    )
-    assert same.select("risk", "loss").equals(best.select("risk", "loss"))

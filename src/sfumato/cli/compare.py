@@ -34,7 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search",
         action="store_true",
-        help="drop points that are clearly dominated, instead of the whole grid",
+        help="run only points where the frontier may be, instead of the whole grid",
+    )
+    parser.add_argument(
+        "--budget-percent",
+        type=float,
+        default=35.0,
+        help="of --search: at most so many of the grid's runs (35)",
     )
     parser.add_argument("--processes", type=int, help="how many processes (all cores)")
     parser.add_argument("--out", help="a folder for the runs (to go on later), the map and the table")
@@ -44,20 +50,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from sfumato.errors import MeasureError
     from sfumato.experiment import Experiment
+    from sfumato.frontier import Outcome
     from sfumato.plan import Plan
 
     plan = Plan.load(args.plan)
     vary = dict(parse_vary(word) for word in args.vary)
     experiment = Experiment(plan, vary, replicates=args.replicates)
     chosen = {"risk": args.risk, "loss": args.loss}
-    saved = None
+    found_by = None
+    outcome: Outcome
     with progress(args.json) as tell:
         how = {"seed": args.seed, "folder": args.out, "processes": args.processes, "progress": tell}
         if args.search:
             from sfumato.search import search
 
-            found_by = search(experiment, **chosen, **how)
-            outcome, saved = found_by.outcome, found_by.saved
+            found_by = search(experiment, budget_percent=args.budget_percent, **chosen, **how)
+            outcome = found_by.outcome
         else:
             outcome = experiment.run(**how)
     if outcome.frame["problem"].null_count() == 0:
@@ -82,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             overlaps.write_csv(Path(args.out) / OVERLAPS)
     if args.json:
         tables = {"overlaps": overlaps.to_dicts()} if overlaps.height else {}
-        print_json({"ok": True, "runs": outcome.ran, "saved": saved, **found, "best": best, **tables})
+        print_json({"ok": True, "runs": outcome.ran, **_saving(found_by), **found, "best": best, **tables})
         return OK
     if found:
         _show(found)
@@ -91,8 +99,12 @@ def run(args: argparse.Namespace) -> int:
     say(f"{outcome.ran} runs made now")
     for row in outcome.problems().unique("point", maintain_order=True).to_dicts():
         say(f"refused: {row['point']}: {row['problem']}")
-    if saved is not None:
-        say(f"the search saved {100 * saved:.0f}% of the grid's runs")
+    if found_by is not None:
+        say(
+            f"the search made {found_by.runs:,} of the grid's {found_by.grid_runs:,} runs "
+            f"({100 * found_by.saved:.0f}% saved)"
+            + ("" if found_by.settled else "; its budget ended it with places still in doubt (?)")
+        )
     if best:
         say("", f"best: {best['point']} (risk {best['risk']:.4g}, loss {best['loss']:.4g})")
     if args.out:
@@ -105,14 +117,26 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
+def _saving(found: Any) -> dict[str, Any]:
+    """What a search made and spared, for a program; ``saved`` is null where the whole grid was run."""
+    if found is None:
+        return {"saved": None}
+    keys = ("saved", "runs_needed", "grid_runs", "settled")
+    return dict(zip(keys, (found.saved, found.runs, found.grid_runs, found.settled), strict=True))
+
+
 def _show(found: dict[str, Any]) -> None:
     width = max((len(p["label"]) for p in found["points"]), default=5)
     say(f"{'point':<{width}}  {found['risk']:>28}  {found['loss']:>28}")
+    unseen = False
     for p in found["points"]:
         risk, loss = (f"{p[k]:.4g} ± {p[k + '_error'] or 0:.2g}" for k in ("y", "x"))
         mark = " *" if p["frontier"] else ""
+        unseen = unseen or not p["runs"]
+        mark += "" if p["runs"] else " ~"
         say(f"{p['label']:<{width}}  {risk:>28}  {loss:>28}{mark}{' ?' if p['doubtful'] else ''}")
-    say("", "* on the frontier, ? within two standard errors of changing", "")
+    said = "* on the frontier, ? within two standard errors of changing"
+    say("", said + (", ~ not run: by its neighbours" if unseen else ""), "")
 
 
 def _show_overlaps(table: Any) -> None:
