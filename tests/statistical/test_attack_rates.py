@@ -136,7 +136,7 @@ def test_few_known_variables(reference_data):
     from sfumato.risk.curve import known_curve
 
     curve = known_curve(
-        sf.RankAttack(),
+        sf.RankAttack(partner="uniform"),
         casc(reference_data),
         masked(reference_data, "rank", 0.15, 0),
         sizes=[3, 7],

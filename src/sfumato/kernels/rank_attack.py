@@ -225,3 +225,125 @@ def propagate(starts: Any, cols: Any, n_cols: int, bijection: bool) -> Any:
                     stack[size] = -c - 1
                     size += 1
     return fixed
+
+
+# -- partners without a bound ---------------------------------------------------------------------
+
+_TERMS = 14
+
+
+@njit(nogil=True, cache=True)
+def _twice_integrated_geometric(t: float, scale: float) -> Any:
+    """∫∫ of the law of geometric partners, f(s) = ln 2 · e^−v · 2^(−e^−v) / scale, v = |s| / scale.
+
+    Its distribution function on |s| is 2^(1−e^−v) − 1, whose integral is a series in e^−v.
+    """
+    v = abs(t) / scale
+    step = np.exp(-v)
+    power, factor, total = 1.0, 1.0, 0.5 * v
+    for m in range(1, _TERMS):
+        power *= step
+        factor *= -_LN2 / m
+        total += factor / m * (1.0 - power)
+    return scale * total
+
+
+@njit(nogil=True, cache=True)
+def log_density_geometric(low: float, high: float, other_low: float, other_high: float, scale: float) -> Any:
+    """The log mean density of unbounded displacements between two intervals of ranks."""
+    if high - low > 1.0 or other_high - other_low > 1.0:
+        mass = (
+            _twice_integrated_geometric(other_high - low, scale)
+            - _twice_integrated_geometric(other_high - high, scale)
+            - _twice_integrated_geometric(other_low - low, scale)
+            + _twice_integrated_geometric(other_low - high, scale)
+        )
+        mean = mass / ((high - low) * (other_high - other_low))
+        if mean * scale > 1e-9:  # else what is left of the differences is noise
+            return np.log(mean)
+    v = _gap(low, high, other_low, other_high) / scale
+    return np.log(_LN2 / scale) - v - _LN2 * np.exp(-v)
+
+
+@njit(nogil=True, cache=True)
+def likeliest(
+    rows: Any,
+    start: Any,
+    stop: Any,
+    lead: int,
+    low: Any,
+    high: Any,
+    other_low: Any,
+    other_high: Any,
+    scale: Any,
+    far: float,
+    counts: Any,
+    places: Any,
+    weights: Any,
+) -> None:
+    """The likeliest records where displacements have no bound, with their log-likelihoods.
+
+    Within each block the other file is sorted by column ``lead``; records are looked at in the order
+    of their distance there, until no further one can be among the best. One that is ``far`` ranks
+    away on some column is no candidate: it differs in a value that a swap leaves alone. Where not all
+    candidates are listed, the count is the size of the block.
+    """
+    m = low.shape[0]
+    top = places.shape[1]
+    most = np.empty(m)
+    for t in range(rows.shape[0]):
+        i = rows[t]
+        others = 0.0  # the greatest that all columns but the lead can add
+        for j in range(m):
+            most[j] = np.log(_LN2 / scale[j, i]) - _LN2  # the density at a distance of 0
+            if j != lead:
+                others += most[j]
+        size = 0
+        full = False
+        right = _first_at_least(other_low[lead], start[t], stop[t], low[lead, i])
+        left = right - 1
+        while left >= start[t] or right < stop[t]:
+            before = after = np.inf
+            if left >= start[t]:
+                before = low[lead, i] - (other_high[lead, left] - 1.0)
+            if right < stop[t]:
+                after = other_low[lead, right] - (high[lead, i] - 1.0)
+            nearest = max(0.0, min(before, after))
+            if nearest > far:
+                break
+            k = right
+            if before <= after:
+                k = left
+                left -= 1
+            else:
+                right += 1
+            v = nearest / scale[lead, i]
+            floor = weights[t, 0] if size == top else -np.inf
+            # What e^−v takes from ln 2 is left out of the bound: −v − ln 2 · e^−v ≤ −v.
+            if most[lead] + _LN2 - v + others <= floor:
+                full = True
+                break
+            total = 0.0
+            rest = others + most[lead]
+            for step in range(m):
+                j = lead if step == 0 else step - 1 if step <= lead else step  # the lead first
+                a, b = low[j, i], other_low[j, k]
+                if high[j, i] - a == 1.0 and other_high[j, k] - b == 1.0:
+                    gap = abs(b - a)
+                    v = gap / scale[j, i]
+                    total += most[j] + _LN2 - v - _LN2 * np.exp(-v)
+                else:
+                    gap = _gap(a, high[j, i], b, other_high[j, k])
+                    total += log_density_geometric(a, high[j, i], b, other_high[j, k], scale[j, i])
+                if gap > far:
+                    total = -np.inf
+                    break
+                rest -= most[j]
+                if total + rest <= floor:
+                    break
+            if total == -np.inf:
+                continue
+            full = full or size == top
+            if total + rest > floor:
+                size = keep_best(total, k, size, top, weights[t], places[t])
+        counts[t] = stop[t] - start[t] if full else size

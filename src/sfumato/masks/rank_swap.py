@@ -249,6 +249,21 @@ class RankSwap(Mask):
         """Which columns are swapped and which follow by a sum rule."""
         return sums.plan_sums(data.schema, self.columns, self.sum_rule, self.together)
 
+    def windows(self, data: Microdata) -> dict[str, float]:
+        """The window of each column whose own ranks are swapped, in percent of the values that may move.
+
+        A swap keeps each column's values, so whoever knows the mask's parameters can work this out
+        from the released file as well: the attack of somebody who knows the method starts here.
+        """
+        work = Work(self, data)
+        if self.together:
+            return (
+                {}
+                if self.rank_by == "principal"
+                else {self.columns[0]: work.solution(self.columns[0]).percent}
+            )
+        return {column: work.solution(column).percent for column in work.plan.swapped}
+
     def changes(self, data: Microdata) -> Sequence[str]:
         plan = self.sum_plan(data)
         return tuple(dict.fromkeys([*plan.swapped, *plan.mended]))

@@ -13,6 +13,7 @@ from sfumato.draws import Seed, as_seed
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.guarantees import changed
 from sfumato.masks.base import Mask
+from sfumato.masks.rank_swap import RankSwap
 from sfumato.measures import Result
 from sfumato.microdata import Microdata, as_microdata
 from sfumato.risk.base import Attack
@@ -156,14 +157,22 @@ def _against(step: Mask, original: Microdata, numbers: tuple[str, ...], on: tupl
         return []
     within = tuple(getattr(step, "within", ()))
     blocks = tuple(c for c in on if c not in swapped)
-    if step.name == "rank_swap":
-        # A total is made anew from its swapped parts: its own ranks weren't swapped.
-        parts = tuple(c for c in mine if not original.schema[c].sum_of)
-        mine = parts or mine
-        window = getattr(step, "window_percent", None)
-        if isinstance(window, dict):
-            window = {c: window[c] for c in mine}
-        return [RankAttack(columns=mine, block_on=blocks, window_percent=window or None, within=within)]
+    if isinstance(step, RankSwap):
+        # A swap keeps each column's values, so he who knows its parameters works out the windows. A
+        # total is made anew from its swapped parts: its own ranks weren't swapped.
+        windows = {c: w for c, w in step.windows(original).items() if c in numbers and w > 0}
+        if not windows:
+            return []
+        same = len(set(windows.values())) == 1
+        return [
+            RankAttack(
+                columns=tuple(windows),
+                block_on=blocks,
+                window_percent=next(iter(windows.values())) if same else windows,
+                within=within,
+                partner=step.partner,
+            )
+        ]
     if step.name in ("additive_noise", "mixture_noise"):
         mixture = step.name == "mixture_noise"
         return [

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem
-from sfumato.masks.base import in_threads, threads
+from sfumato.masks._rank_targets import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
 from sfumato.measures import Result
 from sfumato.microdata import FloatArray, IntArray, Microdata
 from sfumato.parameters import parameter
+from sfumato.risk._rank_intervals import Candidates, RankIntervals
 from sfumato.risk.base import Attack
 from sfumato.risk.linkage.assign import Links, solve_sparse
 from sfumato.risk.linkage.blocks import Blocks, make_blocks
-from sfumato.risk.linkage.compare import joint_codes, known_columns
+from sfumato.risk.linkage.compare import known_columns
 from sfumato.risk.linkage.results import attack_result, block_notes, true_links
 from sfumato.schema import Schema
 
-_FAR = 1e12  # where values that a swap leaves alone are put: far from all ranks and from one another
-_LISTED = 256
-_SOME = 4000
+_FITTED = 250  # records from which the scales of geometric displacements are estimated
+_ROUNDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,14 @@ class RankAttack(Attack):
     Without ``window_percent`` the window is the smallest that leaves nobody without a candidate,
     refined column by column from the certain links. More than ``records`` records are attacked by a
     random sample.
+
+    A swap with ``partner="geometric"`` has no window. Against it the intruder uses the law of its
+    displacements, f(s) = ln 2 · e^(−v) · 2^(−e^(−v)) / L with v = |s|/L: everybody is a candidate,
+    nobody is certain, and the rate is that of the likeliest assignment. ``window_percent`` then names
+    the uniform window of the same mean square displacement, as in the mask; else the scale L of each
+    column is estimated (EM over the likeliest candidates). Who knows the method knows the law:
+    ``partner="auto"`` tries both and tells of the one that finds more people; where a window was given,
+    it is a bound.
 
     Reference: Nin, Herranz and Torra (2008), Rethinking rank swapping to decrease disclosure risk,
     Data & Knowledge Engineering 64, 346-364; the law of displacements and the assignment are ours.
@@ -65,6 +73,10 @@ class RankAttack(Attack):
         doc="The window in percent of the ranks (one number, or one a column); estimated if not given.",
         above=0,
         at_most=100,
+    )
+    partner: Literal["auto", "uniform", "geometric"] = parameter(
+        "auto",
+        doc="The law of the swap that he knows; by default the one that finds more people.",
     )
     known: tuple[str, ...] = parameter(
         (), doc="Those of the columns that the intruder knows; all of them by default.", columns=True
@@ -98,40 +110,103 @@ class RankAttack(Attack):
         blocks = make_blocks(original, masked, on, draws, left=np.flatnonzero(attacked))
         if not len(blocks):
             raise MeasureError("no known record shares its block with a released one")
-        ranks = _Ranks.of(original, masked, known, self.within, blocks)
+        ranks = RankIntervals.of(original, masked, known, self.within, blocks)
         notes = block_notes(on, known, truth=self.truth)
-        share, refined = self._window(ranks, known, notes)
-        counts, starts, cols, weights = ranks.candidates(share)
-        links = self._links(ranks, blocks, truth, starts, cols, weights)
-        figures = self._certain(blocks, truth, counts, starts, cols, full=not sampled, n_right=len(masked))
-        figures |= {
-            "truth_among_candidates": ranks.holds(share, blocks, truth),
-            "window_percent": {c: round(100 * float(s), 6) for c, s in zip(known, share, strict=True)},
-            "window_known": self.window_percent is not None,
-            "window_refined": refined,
-        }
-        if self.window_percent is None:
-            notes.append("a single candidate is certain only if the estimated window isn't too small")
+        tried = [
+            self._attempt(
+                law, share, refined, ranks, blocks, truth, known, full=not sampled, n_right=len(masked)
+            )
+            for law, (share, refined) in self._laws(ranks, known).items()
+        ]
+        links, figures, said = max(tried, key=lambda one: float((one[0].match == truth)[attacked].mean()))
+        notes += said
+        if len(tried) > 1:
+            notes.append("he tries swaps with and without a bound; this is the one that finds more people")
         if sampled:
             notes.append(f"a random sample of {self.records:,} of {len(original):,} records was attacked")
-        result = attack_result(
+        return attack_result(
             links, [blocks], truth, one_to_one=True, notes=notes, figures=figures, attacked=attacked
         )
-        return result
 
-    def _window(self, ranks: _Ranks, known: Sequence[str], notes: list[str]) -> tuple[FloatArray, bool]:
-        """The window of each column as a share of its ranks."""
+    def _laws(self, ranks: RankIntervals, known: Sequence[str]) -> dict[str, tuple[FloatArray, bool]]:
+        """The laws that he tries, with the window (or scale) of each column as a share of its ranks, and
+        whether certain links told columns apart."""
+        given = self._given(known)
+        if given is not None:
+            geometric = self.partner == "geometric"
+            return (
+                {"geometric": (given * SCALE_PER_WINDOW, False)} if geometric else {"uniform": (given, False)}
+            )
+        out = {}
+        if self.partner != "geometric":
+            out["uniform"] = self._window(ranks)
+        if self.partner != "uniform":
+            out["geometric"] = fitted_scales(ranks), False
+        if self.partner == "auto":
+            rows = ranks.some(_FITTED)
+            bounded = evidence(ranks.candidates(out["uniform"][0], rows))
+            unbounded = evidence(ranks.likeliest(out["geometric"][0], rows))
+            if bounded.mean() > unbounded.mean() + 1.0:  # no doubt about it, so no need to try
+                del out["geometric"]
+        return out
+
+    def _attempt(
+        self,
+        law: str,
+        share: FloatArray,
+        refined: bool,
+        ranks: RankIntervals,
+        blocks: Blocks,
+        truth: IntArray,
+        known: Sequence[str],
+        *,
+        full: bool,
+        n_right: int,
+    ) -> tuple[Links, dict[str, Any], list[str]]:
+        """The links that one law of displacements leads to, its figures and what to say of it."""
+        given = self.window_percent is not None
+        bounded = law == "uniform"
+        notes = [
+            f"he knows that ranks were swapped {'within a window' if bounded else 'without a bound'}, "
+            f"and {'the window' if given else 'estimates how far'}"
+        ]
+        if bounded:
+            windows, reach = share, share
+            counts, starts, cols, weights = ranks.candidates(share)
+            if not given:
+                notes.append("a single candidate is certain only if the estimated window isn't too small")
+        else:
+            windows, reach = share / SCALE_PER_WINDOW, np.full(len(share), np.inf)
+            counts, starts, cols, weights = ranks.likeliest(share)
+        links = self._links(blocks, truth, starts, cols, weights)
+        figures = self._certain(blocks, truth, counts, starts, cols, full=full, n_right=n_right)
+        figures |= {
+            "truth_among_candidates": ranks.holds(reach, blocks, truth),
+            "window_percent": {c: round(100 * float(s), 6) for c, s in zip(known, windows, strict=True)},
+            "window_known": given,
+            "window_refined": refined,
+            "law": law,
+        }
+        held = figures["truth_among_candidates"]
+        if given and held < 0.99:
+            notes.append(
+                f"only {held:.0%} of the records moved within this window: it is too small, or there was "
+                'none (partner = "geometric")'
+            )
+        return links, figures, notes
+
+    def _given(self, known: Sequence[str]) -> FloatArray | None:
         if isinstance(self.window_percent, Mapping):
             absent = [c for c in known if c not in self.window_percent]
             if absent:
                 raise MeasureError(f"`window_percent` leaves out {', '.join(absent)}")
-            notes.append("he knows that ranks were swapped, and the windows")
-            return np.array([self.window_percent[c] / 100 for c in known]), False
-        if self.window_percent is not None:
-            notes.append("he knows that ranks were swapped, and the window")
-            return np.full(len(known), self.window_percent / 100), False
-        notes.append("he knows that ranks were swapped and estimates the window")
-        share = np.full(len(known), ranks.needed())
+            return np.array([self.window_percent[c] / 100 for c in known])
+        return None if self.window_percent is None else np.full(len(known), self.window_percent / 100)
+
+    def _window(self, ranks: RankIntervals) -> tuple[FloatArray, bool]:
+        """The estimated window of each column as a share of its ranks, and whether certain links
+        told columns apart."""
+        share = np.full(len(ranks.low), ranks.needed())
         # Columns may have windows of their own: certain links show how far each column moved.
         refined = False
         for _ in range(3):
@@ -149,7 +224,6 @@ class RankAttack(Attack):
 
     def _links(
         self,
-        ranks: _Ranks,
         blocks: Blocks,
         truth: IntArray,
         starts: IntArray,
@@ -164,9 +238,7 @@ class RankAttack(Attack):
         match[blocks.left[has]] = blocks.right[cols[edge[has]]]
         weight[blocks.left[has]] = weights[edge[has]]
         nearest = np.zeros(len(truth))
-        rows = np.repeat(np.arange(len(blocks.left)), np.diff(starts))
-        top = np.full(len(blocks.left), -np.inf)
-        np.maximum.at(top, rows, weights)
+        rows, top = _tops(starts, weights)
         tied = weights >= top[rows] - 1e-9
         hit = tied & (blocks.right[cols] == truth[blocks.left][rows])
         number = np.bincount(rows[tied], minlength=len(blocks.left))
@@ -217,173 +289,42 @@ class RankAttack(Attack):
         }
 
 
-@dataclass(frozen=True)
-class _Ranks:
-    """Both files' values as intervals of ranks in the release (columns × records, by block)."""
+def _tops(starts: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The record of each listed candidate, and the greatest log-likelihood of each record."""
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    top = np.full(len(starts) - 1, -np.inf)
+    np.maximum.at(top, rows, weights)
+    return rows, top
 
-    low: FloatArray
-    high: FloatArray
-    other_low: FloatArray
-    other_high: FloatArray
-    size: FloatArray
-    """How many values were ranked in the record's stratum."""
-    start: IntArray
-    stop: IntArray
-    right_block: IntArray
 
-    @classmethod
-    def of(
-        cls,
-        original: Microdata,
-        masked: Microdata,
-        known: Sequence[str],
-        within: Sequence[str],
-        blocks: Blocks,
-    ) -> _Ranks:
-        n, N, m = len(original), len(masked), len(known)
-        low, high, size = np.empty((m, n)), np.empty((m, n)), np.ones((m, n))
-        other_low, other_high = np.empty((m, N)), np.empty((m, N))
-        if within:
-            left_stratum, right_stratum, strata = joint_codes(original, masked, within)
-        else:
-            left_stratum, right_stratum, strata = np.zeros(n, np.int64), np.zeros(N, np.int64), 1
-        for j, column in enumerate(known):
-            a, b = original.numbers(column, missing=np.inf), masked.numbers(column, missing=np.inf)
-            a_moves, b_moves = original.eligible(column), masked.eligible(column)
-            # Values that stay: each distinct one a place of its own, the same in both files.
-            stays = np.unique(np.concatenate([a[~a_moves], b[~b_moves]]))
-            for values, moves, lows, highs in (
-                (a, a_moves, low[j], high[j]),
-                (b, b_moves, other_low[j], other_high[j]),
-            ):
-                lows[~moves] = _FAR * (1 + np.searchsorted(stays, values[~moves]))
-                highs[~moves] = lows[~moves] + 1
-            order = np.lexsort((b, right_stratum))
-            order = order[b_moves[order]]
-            first = np.searchsorted(right_stratum[order], np.arange(strata + 1))
-            for s in range(strata):
-                ranked = b[order[first[s] : first[s + 1]]]
-                for values, moves, stratum, lows, highs in (
-                    (a, a_moves, left_stratum, low[j], high[j]),
-                    (b, b_moves, right_stratum, other_low[j], other_high[j]),
-                ):
-                    mine = np.flatnonzero(moves & (stratum == s)) if strata > 1 else np.flatnonzero(moves)
-                    lows[mine] = np.searchsorted(ranked, values[mine], "left")
-                    highs[mine] = np.maximum(np.searchsorted(ranked, values[mine], "right"), lows[mine] + 1)
-                size[j, left_stratum == s] = max(len(ranked), 1)
-        left_sizes, right_sizes = blocks.sizes
-        return cls(
-            np.ascontiguousarray(low[:, blocks.left]),
-            np.ascontiguousarray(high[:, blocks.left]),
-            np.ascontiguousarray(other_low[:, blocks.right]),
-            np.ascontiguousarray(other_high[:, blocks.right]),
-            np.ascontiguousarray(size[:, blocks.left]),
-            np.repeat(blocks.right_starts[:-1], left_sizes),
-            np.repeat(blocks.right_starts[1:], left_sizes),
-            np.repeat(np.arange(len(blocks)), right_sizes),
-        )
+def evidence(candidates: Candidates) -> FloatArray:
+    """Each record's log-likelihood with all of its candidates alike, −100 where it has none."""
+    _, starts, _, weights = candidates
+    rows, top = _tops(starts, weights)
+    total = np.bincount(rows, np.exp(weights - top[rows]), minlength=len(top))
+    out = np.full(len(top), -100.0)
+    out[total > 0] = top[total > 0] + np.log(total[total > 0])
+    return out
 
-    def _parts(self, rows: IntArray | None = None) -> list[IntArray]:
-        rows = np.arange(len(self.start)) if rows is None else rows
-        return np.array_split(rows, min(len(rows), 4 * threads()))
 
-    def some(self) -> IntArray:
-        """Enough records to estimate windows from, spread over the blocks."""
-        n = len(self.start)
-        return np.arange(n) if n <= _SOME else np.linspace(0, n - 1, _SOME).astype(np.int64)
+def fitted_scales(ranks: RankIntervals) -> FloatArray:
+    """The scale of geometric displacements of each column, as a share of its ranks.
 
-    def needed(self) -> float:
-        """The least window, as a share, that leaves nobody without a candidate."""
-        from sfumato.kernels import rank_attack as kernels
-
-        def run(rows: IntArray) -> float:
-            out = np.empty(len(rows))
-            kernels.needed_window(
-                rows,
-                self.start[rows],
-                self.stop[rows],
-                self.low,
-                self.high,
-                self.other_low,
-                self.other_high,
-                self.size,
-                out,
-            )
-            return float(out[out < 1.0].max(initial=0.0))
-
-        rows = self.some()
-        least = max(in_threads(run, self._parts(rows)))
-        # The greatest of a sample falls a little short of the greatest of all.
-        return least if len(rows) == len(self.start) else least * (1 + 2 / len(rows))
-
-    def windows(self, share: FloatArray) -> FloatArray:
-        """Each record's window in ranks: at least one, unless nothing moved at all."""
-        least = np.where(share > 0, 1.0, 0.0)[:, None]
-        return np.ascontiguousarray(np.maximum(least, np.floor(share[:, None] * self.size + 1e-6)))
-
-    def candidates(
-        self, share: FloatArray, rows: IntArray | None = None
-    ) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-        """How many candidates each record (or each of ``rows``) has, and the likeliest of them."""
-        from sfumato.kernels import rank_attack as kernels
-
-        window = self.windows(share)
-        top = int(min(_LISTED, max(1, (self.stop - self.start).max())))
-        lead = self._lead(share)
-        order = np.lexsort((self.other_low[lead], self.right_block))
-        other_low = np.ascontiguousarray(self.other_low[:, order])
-        other_high = np.ascontiguousarray(self.other_high[:, order])
-
-        def run(rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-            counts = np.empty(len(rows), dtype=np.int64)
-            places, weights = np.empty((len(rows), top), dtype=np.int64), np.empty((len(rows), top))
-            kernels.rank_candidates(
-                rows,
-                self.start[rows],
-                self.stop[rows],
-                lead,
-                self.low,
-                self.high,
-                other_low,
-                other_high,
-                window,
-                counts,
-                places,
-                weights,
-            )
-            held = np.arange(top) < np.minimum(counts, top)[:, None]
-            return counts, places[held], weights[held]
-
-        parts = in_threads(run, self._parts(rows))
-        counts, places, weights = (np.concatenate([p[k] for p in parts]) for k in range(3))
-        starts = np.concatenate([[0], np.cumsum(np.minimum(counts, top))]).astype(np.int64)
-        return counts, starts, order[places], weights
-
-    def _lead(self, share: FloatArray) -> int:
-        """The column whose window leaves the fewest records."""
-        left = np.empty(len(share))
-        n = self.other_low.shape[1]
-        for j in range(len(share)):
-            stays = self.other_low[j] >= _FAR
-            _, counts = np.unique(self.other_low[j][stays], return_counts=True)
-            moves = 1 - stays.mean()
-            left[j] = moves * moves * min(1.0, 2 * share[j]) + float(((counts / n) ** 2).sum())
-        return int(left.argmin())
-
-    def holds(self, share: FloatArray, blocks: Blocks, truth: IntArray) -> float:
-        """The share of records whose true counterpart is among their candidates."""
-        place = np.full(max(int(truth.max(initial=0)), int(blocks.right.max(initial=0))) + 2, -1)
-        place[blocks.right] = np.arange(len(blocks.right))
-        goal = place[truth[blocks.left]]
-        rows = np.flatnonzero((goal >= self.start) & (goal < self.stop))
-        gap, window = self._gap(rows, goal[rows]), self.windows(share)[:, rows]
-        return float((gap <= window).all(axis=0).sum()) / max(int((truth[blocks.left] >= 0).sum()), 1)
-
-    def _gap(self, rows: IntArray, places: IntArray) -> FloatArray:
-        after = self.other_low[:, places] - (self.high[:, rows] - 1)
-        before = self.low[:, rows] - (self.other_high[:, places] - 1)
-        return np.asarray(np.maximum(0.0, np.maximum(after, before)))
-
-    def moved(self, rows: IntArray, places: IntArray) -> FloatArray:
-        """The greatest displacement of these links by column, as a share of the ranks."""
-        return np.asarray((self._gap(rows, places) / self.size[:, rows]).max(axis=1))
+    Rounds of expectation and maximisation: how likely each candidate is with the scales so far, and
+    the mean displacement of all of them so weighted, over that of a scale of one.
+    """
+    rows = ranks.some(_FITTED)
+    share = np.full(len(ranks.low), max(ranks.needed(), 1e-9) / 3)
+    for _ in range(_ROUNDS):
+        _, starts, cols, weights = ranks.likeliest(share, rows)
+        if not len(cols):
+            break
+        at, top = _tops(starts, weights)
+        chance = np.exp(weights - top[at])
+        chance /= np.bincount(at, chance)[at]
+        moved = ranks.gap(rows[at], cols) / ranks.size[:, rows[at]]
+        new = np.maximum((moved * chance).sum(axis=1) / chance.sum() / MEAN_GEOMETRIC_SHIFT, 1e-9)
+        if np.allclose(new, share, rtol=0.03):
+            return np.asarray(new)
+        share = np.asarray(new)
+    return share

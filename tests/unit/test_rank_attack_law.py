@@ -1,0 +1,182 @@
+"""The rank attack and the law of the swap: partners without a bound, windows that anybody can work out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import integrate
+
+import sfumato as sf
+from sfumato.kernels import rank_attack as kernels
+from sfumato.masks._rank_targets import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
+from sfumato.risk.battery import fitting_attacks
+
+LN2 = math.log(2)
+
+
+def geometric_law(s: float, scale: float) -> float:
+    v = abs(s) / scale
+    return LN2 * math.exp(-v) * 2 ** -math.exp(-v) / scale
+
+
+def test_the_law_is_a_density_with_the_stated_mean():
+    # Two sides of the same law; its mean displacement in scales.
+    total, _ = integrate.quad(geometric_law, 0, 60, args=(1.0,))
+    mean, _ = integrate.quad(lambda s: 2 * s * geometric_law(s, 1.0), 0, 60)
+    assert total == pytest.approx(0.5)
+    assert mean == pytest.approx(MEAN_GEOMETRIC_SHIFT)
+
+
+@pytest.mark.parametrize(
+    "spans", [(3, 4, 9, 10), (3, 7, 5, 9), (0, 6, 10, 23), (10, 12, 2, 3), (0, 40, 0, 40)]
+)
+@pytest.mark.parametrize("scale", [0.7, 6.0, 50.0])
+def test_the_unbounded_density_is_the_mean_of_its_law(spans, scale):
+    low, high, other_low, other_high = map(float, spans)
+    got = math.exp(kernels.log_density_geometric(low, high, other_low, other_high, scale))
+    if high - low == other_high - other_low == 1:
+        assert got == pytest.approx(geometric_law(other_low - low, scale))
+        return
+    breaks = sorted({low, high, other_low, other_high})
+
+    def inner(a: float) -> float:
+        cuts = sorted({other_low, other_high, *([a] if other_low < a < other_high else [])})
+        parts = itertools.pairwise(cuts)
+        return sum(integrate.quad(lambda b: geometric_law(b - a, scale), x, y)[0] for x, y in parts)
+
+    inside = [b for b in breaks if low <= b <= high]
+    mean = sum(integrate.quad(inner, x, y)[0] for x, y in itertools.pairwise(inside))
+    mean /= (high - low) * (other_high - other_low)
+    if mean * scale > 1e-8:
+        assert got == pytest.approx(mean, rel=1e-3)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_likeliest_are_those_of_the_definition(ties):
+    rng = np.random.default_rng(2)
+    m, n, top, far = 3, 60, 7, 1e11
+    low = rng.integers(0, 15, (m, n)) * 4.0 if ties else np.argsort(rng.random((m, n)), axis=1).astype(float)
+    other = (
+        rng.integers(0, 15, (m, n)) * 4.0 if ties else np.argsort(rng.random((m, n)), axis=1).astype(float)
+    )
+    width = 4.0 if ties else 1.0
+    low[1, :3] = other[1, :5] = 1e12  # a value that stays, in some records of both files
+    scale = np.full((m, n), 5.0)
+    scale[2] = 11.0
+    lead = 0
+    order = np.argsort(other[lead], kind="stable")
+    other = np.ascontiguousarray(other[:, order])
+    high, other_high = low + width, other + width
+    counts, places, weights = np.empty(n, np.int64), np.empty((n, top), np.int64), np.empty((n, top))
+    rows, start, stop = np.arange(n), np.zeros(n, np.int64), np.full(n, n)
+    kernels.likeliest(
+        rows, start, stop, lead, low, high, other, other_high, scale, far, counts, places, weights
+    )
+    for i in range(n):
+        twin = []
+        for k in range(n):
+            if all(abs(low[j, i] - other[j, k]) < far for j in range(m)):
+                spans = [(low[j, i], high[j, i], other[j, k], other_high[j, k]) for j in range(m)]
+                twin.append(sum(kernels.log_density_geometric(*spans[j], scale[j, i]) for j in range(m)))
+        assert counts[i] == (n if len(twin) > top else len(twin))
+        listed = min(top, len(twin))
+        assert sorted(weights[i, :listed]) == pytest.approx(sorted(twin)[len(twin) - listed :])
+
+
+def people(n: int = 400) -> sf.Microdata:
+    rng = np.random.default_rng(7)
+    common = rng.normal(0, 1, (n, 1))
+    x = np.exp(0.6 * common + 0.8 * rng.normal(0, 1, (n, 6)))
+    return sf.Microdata(pl.DataFrame(x, schema=[f"x{j}" for j in range(6)]))
+
+
+@pytest.fixture(scope="module")
+def swapped() -> dict[str, sf.Microdata]:
+    data = people()
+    return {
+        partner: sf.RankSwap(columns=data.columns, window_percent=15, partner=partner).mask(data, seed=3)
+        for partner in ("uniform", "geometric")
+    }
+
+
+def test_an_intruder_who_knows_that_there_is_no_bound_finds_more(swapped):
+    data, masked = people(), swapped["geometric"]
+    wrong = sf.RankAttack(partner="uniform").measure(data, masked)
+    right = sf.RankAttack(partner="geometric").measure(data, masked)
+    informed = sf.RankAttack(partner="geometric", window_percent=15).measure(data, masked)
+    assert right.rate > 3 * wrong.rate
+    assert informed.rate > 0.3
+    assert informed.rate == pytest.approx(right.rate, abs=0.1)
+    assert right.law == "geometric"
+    # Everybody is a candidate, so nobody is certain.
+    assert right.certain_rate == right.propagated_rate == 0
+    assert right.truth_among_candidates == 1
+    assert right.mean_candidates == len(data)
+    assert informed.window_percent == dict.fromkeys(data.columns, 15.0)
+    # The scales are recovered roughly, from nothing but the two files.
+    assert np.mean(list(right.window_percent.values())) == pytest.approx(15, rel=0.25)
+
+
+@pytest.mark.parametrize("partner", ["uniform", "geometric"])
+def test_by_default_the_law_that_finds_more_is_told_of(swapped, partner):
+    data, masked = people(), swapped[partner]
+    result = sf.RankAttack().measure(data, masked)
+    alone = {law: sf.RankAttack(partner=law).measure(data, masked).rate for law in ("uniform", "geometric")}
+    assert result.law == partner
+    assert result.rate == max(alone.values())
+
+
+def test_a_window_that_the_swap_did_not_keep_to_is_said(swapped):
+    result = sf.RankAttack(window_percent=15).measure(people(), swapped["geometric"])
+    # A column stays within it with the chance 2^(1−e^−2.553) − 1 = 0.895, six columns with 0.51 (more at
+    # the ends).
+    assert 0.4 < result.truth_among_candidates < 0.75
+    assert any('partner = "geometric"' in note for note in result.notes)
+    kept = sf.RankAttack(window_percent=15).measure(people(), swapped["uniform"])
+    assert kept.truth_among_candidates == 1
+    assert not any("geometric" in note for note in kept.notes)
+
+
+def test_identity_is_found_under_either_law():
+    data = people(60)
+    for law in ("auto", "uniform", "geometric"):
+        assert sf.RankAttack(partner=law).measure(data, data).rate == 1
+
+
+@pytest.mark.parametrize("partner", ["uniform", "geometric"])
+def test_the_windows_follow_from_the_release_and_the_battery_uses_them(partner):
+    data = people()
+    step = sf.RankSwap(
+        columns=["x0", "x1"], correlation={"x0": 0.9}, mean_change={"x1": 0.2}, partner=partner
+    )
+    masked, notes, _ = step.carry_out(data, sf.draws.Seed.from_int(1).draws("t"))
+    windows = step.windows(data)
+    assert windows == notes.figures["window_percent"]
+    # The values are the same ones, so anybody who knows R0 and K0 has the same windows.
+    assert step.windows(sf.Microdata(masked.frame)) == pytest.approx(windows)
+    (aware,) = [a for a in fitting_attacks(data, masked, [step])[0] if a.name == "rank_attack"]
+    assert aware.window_percent == windows
+    assert aware.partner == partner
+
+
+def test_only_columns_whose_own_ranks_were_swapped_have_windows():
+    data = people(50)
+    block = {"columns": ["x0", "x1"], "window_percent": 10, "together": True}
+    assert sf.RankSwap(**block).windows(data) == {"x0": 10}
+    assert sf.RankSwap(**block, rank_by="principal").windows(data) == {}
+    sums = sf.Microdata(
+        data.frame.with_columns(T=pl.col("x0") + pl.col("x1")),
+        sf.Schema(variables={"T": {"sum_of": ["x0", "x1"]}}),
+    )
+    assert sf.RankSwap(columns=["T"], window_percent=10).windows(sums) == {"x0": 10, "x1": 10}
+    assert sf.RankSwap(columns=["x0"], window_percent=10, sum_rule="scale").windows(sums) == {"T": 10}
+
+
+def test_the_scale_of_a_window_has_its_mean_square():
+    squares, _ = integrate.quad(lambda v: 2 * v * v * geometric_law(v, 1.0), 0, 60)
+    expected = math.sqrt((2 - 4 / LN2 + 2 / LN2**2) / squares)
+    assert expected == pytest.approx(SCALE_PER_WINDOW)
