@@ -254,3 +254,24 @@ def test_no_column_name_steers_the_terminal(tmp_path: Path, capsys) -> None:
     shown = capsys.readouterr()
     assert "AGE" in shown.out + shown.err
     assert "\x1b" not in shown.out + shown.err
+
+
+def test_a_failed_limit_comes_with_a_way_out(folder: Path, capsys) -> None:
+    """Every person alone in a block: no mask of the amounts keeps an intruder from guessing right."""
+    attack = '[[measure]]\nmeasure = "distance_linkage"\nknown = ["INCOME"]\nblock_on = ["ID"]\n'
+    limit = "[limits]\ndistance_linkage.rate = { at_most = 0.1 }\n"
+    text = PLAN.replace('id = "ID"\n', "").replace("[limits]\n", attack + limit)
+    (folder / "people.toml").write_text(text)
+    assert main(["run", "people.toml", "--out", "release"]) == 1
+    said = capsys.readouterr().out
+    assert "guessing alone finds 1, above the limit of 0.1" in said
+    assert "--despite-limits" in said
+    assert not (folder / "release").exists()
+    wide = text.replace('block_on = ["ID"]', 'block_on = ["AREA"]').replace(
+        "rate_percent = 20", "rate_percent = 0"
+    )
+    (folder / "people.toml").write_text(wide)
+    assert main(["run", "people.toml", "--out", "release"]) == 1
+    said = capsys.readouterr().out
+    assert "guessing" not in said
+    assert "mask more" in said

@@ -73,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
             _tell(one)
         say(*agreement)
         _tell_releases(args, releases, bool(failed))
+        if failed and not releases:
+            say(*(f"  hint: {text}" for text in dict.fromkeys(h for one in runs for h in _ways_out(one))))
     return FAILED if failed else OK
 
 
@@ -120,6 +122,22 @@ def _tell_releases(args: argparse.Namespace, releases: list[Release], failed: bo
         say("a trial: nothing was written (say --out DIR to release)")
     if releases and not (args.save_seed or args.seed_file):
         say("the seed was not kept: this release can't be made again (say --save-seed FILE to keep it)")
+
+
+def _ways_out(one: Run) -> list[str]:
+    """What can be done about the limits that fail."""
+    out = []
+    for outcome in one.limits:
+        name, most = outcome.limit.measure, outcome.limit.at_most
+        if outcome.ok or most is None or outcome.limit.figure not in ("rate", "value"):
+            continue
+        chance = one.results[name].figures.get("baseline")
+        if isinstance(chance, (int, float)) and chance > most:
+            out.append(
+                f"{name}: guessing alone finds {chance:.3g}, above the limit of {most:g}, so no mask of the "
+                "amounts can meet it: recode or drop the keys that the intruder blocks on"
+            )
+    return [*out, "mask more, recode keys, or change the limit; --despite-limits releases all the same"]
 
 
 def _agreement(formula: str, runs: list[Run]) -> str:
