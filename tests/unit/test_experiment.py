@@ -101,7 +101,7 @@ def test_the_best_has_the_most_of_what_should_be_high(data: sf.Microdata, plan: 
     assert best["point"] == "mix.rate_percent = 0"
     # A limit on it is the least allowed.
     assert found.best(max_loss=1.0)["point"] == "mix.rate_percent = 0"
-    with pytest.raises(MeasureError, match="no point has a loss of at least 1.5; the most is 1"):
+    with pytest.raises(MeasureError, match=r"no point has a loss of at least 1\.5; the most is 1"):
         found.best(max_loss=1.5)
     assert found.points()["loss_better"] == "higher"
     assert found.points()["risk_better"] == "lower"
