@@ -131,6 +131,28 @@ def test_identical_files_have_no_error() -> None:
     assert result.value == 0
 
 
+def test_all_numbers_are_compared_where_no_role_says_which() -> None:
+    data = people()
+    by_default = sf.Subdomain(where="KIND = 1").measure(data, data)
+    assert {"A", "B"} <= set(by_default.variances)
+    inside = data.frame.filter(pl.col("KIND") == 1)
+    found = sf.Subdomain(where="KIND = 1", columns=["A", "B"]).measure(data, data)
+    assert found.variances["A"] == pytest.approx(inside["A"].var())
+    expected = np.corrcoef(inside["A"], inside["B"])[0, 1]
+    assert found.correlation[0, 1] == pytest.approx(expected)
+    assert found.original_correlation[0, 1] == pytest.approx(expected)
+
+
+def test_a_swap_has_no_noise_to_take_out() -> None:
+    data = people()
+    swapped = sf.RankSwap(columns=["A", "B"], window_percent=10).mask(data, seed=1)
+    found = sf.Subdomain(where="KIND = 0", columns=["A", "B"]).measure(data, swapped)
+    assert not found.corrected
+    assert any("a swap" in note for note in found.notes)
+    inside = swapped.frame.filter(pl.col("KIND") == 0).select("A", "B").to_numpy()
+    np.testing.assert_allclose(found.covariance, np.cov(inside, rowvar=False))
+
+
 @pytest.mark.parametrize("where", ["", "KIND = = 2", {}])
 def test_a_where_that_cannot_be_read(where: Any) -> None:
     with pytest.raises(ParameterError, match="where"):
@@ -148,4 +170,4 @@ def test_bad_requests() -> None:
     with pytest.raises(MeasureError, match="above 0"):
         corrected_moments(data, "KIND = 1", ["A"], variance_ratio=0)
     with pytest.raises(MeasureError, match="needs columns"):
-        sf.Subdomain(where="KIND = 1").measure(data, data)
+        sf.Subdomain(where="A > 1").measure(data.frame.select("A"), data.frame.select("A"))

@@ -19,6 +19,7 @@ from sfumato.guarantees import changed
 from sfumato.microdata import BoolArray, FloatArray, Microdata, as_microdata
 from sfumato.parameters import parameter
 from sfumato.schema import Schema
+from sfumato.utility._paired import numeric_columns
 from sfumato.utility.base import Result, UtilityMeasure
 
 
@@ -164,7 +165,8 @@ class Subdomain(UtilityMeasure):
     ``value`` is the mean over the columns of |V_jj / Var_D(X_j) − 1|, V the covariance that an
     analyst of the release gets for the subdomain: corrected for the noise (see
     :func:`corrected_moments`), or as it stands with ``correct=False``. d and whether the release was
-    rescaled are taken from the two files unless they are given. For a subdomain formed by a masked
+    rescaled are taken from the two files unless they are given; where the columns only exchanged their
+    values (a swap) there is nothing to correct. For a subdomain formed by a masked
     column the correction doesn't hold: nothing is corrected, and the result tells how membership
     and means changed.
 
@@ -219,12 +221,12 @@ class Subdomain(UtilityMeasure):
         return out
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
-        columns = self.columns or tuple(c for c in original.schema.sensitive if original.is_numeric(c))
+        used = _used(self.where)
+        columns = self.columns or tuple(c for c in numeric_columns(original, ()) if c not in used)
         if not columns:
             raise MeasureError(
                 "subdomain needs columns", hint="name them, or give columns the role sensitive"
             )
-        used = _used(self.where)
         formed_by = [c for c in used if changed(original.column(c), masked.column(c))]
         truth_in, masked_in = domain_of(original, self.where), domain_of(masked, self.where)
         x = original.matrix(columns)[truth_in]
@@ -266,6 +268,8 @@ class Subdomain(UtilityMeasure):
             "covariance": found.covariance,
             "mean_standard_error": found.mean_standard_error,
             "covariance_standard_error": found.covariance_standard_error,
+            "variances": dict(zip(columns, np.diag(found.covariance).tolist(), strict=True)),
+            "correlation": _correlation(found.covariance),
             "projected": found.projected,
             "sign_changes": int((np.sign(found.covariance) != np.sign(covariance)).sum() // 2),
         }
@@ -275,7 +279,11 @@ class Subdomain(UtilityMeasure):
             breakdown=breakdown,
             notes=tuple(notes),
             figures=figures,
-            confidential={"original_mean": mean, "original_covariance": covariance},
+            confidential={
+                "original_mean": mean,
+                "original_covariance": covariance,
+                "original_correlation": _correlation(covariance),
+            },
         )
 
     def _noise(
@@ -284,7 +292,12 @@ class Subdomain(UtilityMeasure):
         """d, and whether the release was rescaled: as given, else as the two files show it."""
         x, z = original.matrix(columns), masked.matrix(columns)
         whole = np.isfinite(x).all(axis=1) & np.isfinite(z).all(axis=1)
-        x, z = x[whole] - x[whole].mean(axis=0), z[whole] - z[whole].mean(axis=0)
+        x, z = x[whole], z[whole]
+        if self.variance_ratio is None and np.array_equal(np.sort(x, axis=0), np.sort(z, axis=0)):
+            if self.correct and not np.array_equal(x, z):
+                notes.append("every column has its own values still (a swap): there is no noise to take out")
+            return 0.0, bool(self.rescaled)
+        x, z = x - x.mean(axis=0), z - z.mean(axis=0)
         usable = x.var(axis=0) > 0
         if not usable.any() or len(x) < 3:
             return self.variance_ratio or 0.0, bool(self.rescaled)
@@ -323,6 +336,13 @@ def _as_it_is(data: Microdata, inside: BoolArray, columns: Sequence[str]) -> Sub
     return SubdomainMoments(
         tuple(columns), len(y), y.mean(axis=0), _cov(y), none, matrix, y.mean(axis=0), _cov(y)
     )
+
+
+def _correlation(covariance: FloatArray) -> FloatArray:
+    """NaN where a variance is 0."""
+    deviation = np.sqrt(np.clip(np.diag(covariance), 0, None))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(covariance / np.outer(deviation, deviation))
 
 
 def _cov(y: FloatArray) -> FloatArray:
