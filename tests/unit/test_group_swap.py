@@ -417,12 +417,13 @@ def test_strata_of_very_unequal_size_are_told() -> None:
 
 def test_the_example_plan_swaps_and_adds_noise() -> None:
     plan = sf.Plan.load(ROOT / "examples" / "group_swap_noise.toml")
-    attack = sf.DistanceLinkage(known=["WAGE", "RETURN_TYPE", "SEX"])
-    run = replace(plan, measures=(attack,), limits=()).run(sf.decks.incomes(600), seed=1)
+    run = plan.run(sf.decks.incomes(400), seed=1)
     assert run.ok
     assert run.steps[0].notes.figures["records_moved"] > 20
-    assert run.steps[1].touched["WAGE"] > 300
-    assert 0 < run.results[0].value < 0.3  # one amount and the stratum
+    assert run.steps[1].touched["WAGE"] > 200
+    one, every, aware = (run.results[m].value for m in ("one amount", "all amounts", "noise_attack"))
+    assert 0 < one < every / 2  # one amount and the stratum find far fewer than all amounts
+    assert aware > 0.02
 
 
 def test_many_strata_are_searched_without_fitting_every_pair() -> None:

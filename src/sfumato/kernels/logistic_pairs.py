@@ -108,7 +108,44 @@ def _pass(
 
 
 @njit(nogil=True, cache=True)
-def _factor(a: FloatArray, k: int, out: FloatArray) -> None:
+def _both(
+    terms: FloatArray,
+    spans: IntArray,
+    used: IntArray,
+    mean: FloatArray,
+    b: FloatArray,
+    penalty: FloatArray,
+    centre: float,
+    gradient: FloatArray,
+    hessian: FloatArray,
+    second: bool,
+    work: FloatArray,
+    eta: FloatArray,
+    root: FloatArray,
+) -> tuple[float, float]:
+    """The penalised objective of a pair and Σ(p − centre)²; its gradient and, if asked, Hessian."""
+    gradient[:] = 0.0
+    if second:
+        hessian[:] = 0.0
+    loss = 0.0
+    square = 0.0
+    for side in range(2):
+        one, two = _pass(
+            terms, spans[2 * side], spans[2 * side + 1], float(side), used, mean, b, centre, gradient,
+            hessian, second, work, eta, root,
+        )  # fmt: skip
+        loss += one
+        square += two
+    for j in range(1, len(used) + 1):
+        loss += 0.5 * penalty[j] * b[j] * b[j]
+        gradient[j] += penalty[j] * b[j]
+        if second:
+            hessian[j, j] += penalty[j]
+    return loss, square
+
+
+@njit(nogil=True, cache=True)
+def factor(a: FloatArray, k: int, out: FloatArray) -> None:
     """Cholesky's factor of the lower triangle; a pivot that isn't positive is set by the diagonal."""
     largest = 0.0
     for j in range(k):
@@ -127,7 +164,7 @@ def _factor(a: FloatArray, k: int, out: FloatArray) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _solve(factor: FloatArray, right: FloatArray, k: int, out: FloatArray) -> None:
+def solve(factor: FloatArray, right: FloatArray, k: int, out: FloatArray) -> None:
     for i in range(k):
         v = right[i]
         for m in range(i):
@@ -167,7 +204,7 @@ def pair_distances(
     g, g2 = np.zeros(p + 1), np.zeros(p + 1)
     H, L = np.zeros((p + 1, p + 1)), np.zeros((p + 1, p + 1))
     penalty, mean = np.zeros(p + 1), np.zeros(p)
-    used = np.empty(p, np.int64)
+    used, spans = np.empty(p, np.int64), np.empty(4, np.int64)
     for q in range(count):
         s0, s1 = first[q], second[q]
         n0, n1 = starts[s0 + 1] - starts[s0], starts[s1 + 1] - starts[s1]
@@ -190,104 +227,69 @@ def pair_distances(
                 H[j, m] = (scatter[s0, used[j], used[m]] + scatter[s1, used[j], used[m]]) / n
             H[j, j] += 1e-6 * H[j, j] + 1e-9
             g[j] = means[s1, used[j]] - means[s0, used[j]]
-        _factor(H, k, L)
-        _solve(L, g, k, step)
+        factor(H, k, L)
+        solve(L, g, k, step)
         b[0] = np.log(n1 / n0)
         for j in range(k):
             b[j + 1] = step[j]
             # The middle of the two means, seen from the pair's own mean.
             b[0] -= step[j] * ((means[s0, used[j]] + means[s1, used[j]]) / 2 - mean[j])
-        loss = 0.0
-        square = 0.0
-        for attempt in range(2):
+        spans[0], spans[1] = starts[s0], starts[s0 + 1]
+        spans[2], spans[3] = starts[s1], starts[s1 + 1]
+        loss, square = _both(
+            terms, spans, used[:k], mean, b, penalty, c, g, H, True, work, eta, root
+        )  # fmt: skip
+        hessians[q] = 1
+        if not loss <= best_null:  # a poor start (skewed terms): begin at the shares, with a new Hessian
+            b[:] = 0.0
+            b[0] = np.log(n1 / n0)
             g[:] = 0.0
-            H[:] = 0.0
-            loss = 0.0
-            square = 0.0
-            for side in range(2):
-                s = s1 if side else s0
-                l2, q2 = _pass(
-                    terms, starts[s], starts[s + 1], float(side), used[:k], mean, b, c, g, H, True, work, eta,
-                    root,
-                )  # fmt: skip
-                loss += l2
-                square += q2
-            hessians[q] += 1
-            for j in range(1, k + 1):
-                loss += 0.5 * penalty[j] * b[j] * b[j]
-            if attempt == 0 and not loss <= best_null:  # a poor start (skewed terms): begin at the shares
-                b[:] = 0.0
-                b[0] = np.log(n1 / n0)
-            else:
-                break
-        for j in range(1, k + 1):
-            g[j] += penalty[j] * b[j]
-            H[j, j] += penalty[j]
-        _factor(H, k + 1, L)
+            loss = np.inf
         before = np.inf
-        fresh = True
+        fresh = loss < np.inf
+        if fresh:
+            factor(H, k + 1, L)
         for _ in range(200):
-            _solve(L, g, k + 1, step)
+            if not fresh:
+                loss, square = _both(
+                    terms, spans, used[:k], mean, b, penalty, c, g, H, True, work, eta, root
+                )  # fmt: skip
+                hessians[q] += 1
+                factor(H, k + 1, L)
+                fresh = True
+                before = np.inf
+            solve(L, g, k + 1, step)
             gain = 0.0
             for j in range(k + 1):
                 gain += g[j] * step[j]
             last = gain <= tolerance * (abs(loss) + 0.1)
-            if not fresh and not last and gain > 0.1 * before:
-                # The old Hessian no longer serves: here is the new one.
-                H[:] = 0.0
-                g2[:] = 0.0
-                for side in range(2):
-                    s = s1 if side else s0
-                    _pass(
-                        terms, starts[s], starts[s + 1], float(side), used[:k], mean, b, c, g2, H, True, work,
-                        eta, root,
-                    )  # fmt: skip
-                hessians[q] += 1
-                for j in range(1, k + 1):
-                    H[j, j] += penalty[j]
-                _factor(H, k + 1, L)
-                fresh = True
-                before = np.inf
+            if gain > 0.1 * before and not last:
+                fresh = False  # the old Hessian no longer serves
                 continue
             size = 1.0
             better = False
-            while size > 1e-8:
+            value, square2 = loss, square
+            while size > 1e-8 and not better:
                 for j in range(k + 1):
                     new[j] = b[j] - size * step[j]
-                g2[:] = 0.0
-                value = 0.0
-                square2 = 0.0
-                for side in range(2):
-                    s = s1 if side else s0
-                    l2, q2 = _pass(
-                        terms, starts[s], starts[s + 1], float(side), used[:k], mean, new, c, g2, H, False,
-                        work, eta, root,
-                    )  # fmt: skip
-                    value += l2
-                    square2 += q2
-                for j in range(1, k + 1):
-                    value += 0.5 * penalty[j] * new[j] * new[j]
-                if value <= loss + 1e-12 * abs(loss):  # rounding may hide the last, tiny gain
-                    better = True
-                    break
+                value, square2 = _both(
+                    terms, spans, used[:k], mean, new, penalty, c, g2, H, False, work, eta, root
+                )  # fmt: skip
+                better = value <= loss + 1e-12 * abs(loss)  # rounding may hide the last, tiny gain
                 size *= 0.5
             if better:
                 for j in range(k + 1):
-                    b[j] = new[j]
-                    g[j] = g2[j] + penalty[j] * new[j]
-                g[0] = g2[0]
-                loss = value
-                square = square2
-                before = gain
-            if last:
-                good[q] = True
-                break
-            if not better and fresh:
-                good[q] = gain <= 1e-6 * (abs(loss) + 0.1)
-                break
-            if not better or size < 1.0:
-                before = 0.0  # ask for a new Hessian
-            fresh = False
+                    b[j], g[j] = new[j], g2[j]
+                loss, square = value, square2
+            if last or not better:
+                if last or before == np.inf:
+                    good[q] = last or gain <= 1e-6 * (abs(loss) + 0.1)
+                    break
+                fresh = False
+                continue
+            before = gain
+            if size < 0.5:  # a halved step: far from the optimum, where Hessians change
+                fresh = False
         u[q] = min(square / n, c * (1 - c))
     return u, good, hessians
 
@@ -320,8 +322,8 @@ def linear_pairs(
                 W[i, j] = (scatter[a, i, j] + scatter[b, i, j]) / n
             W[i, i] += ridge
             d[i] = means[b, i] - means[a, i]
-        _factor(W, p, L)
-        _solve(L, d, p, x)
+        factor(W, p, L)
+        solve(L, d, p, x)
         far = 0.0
         for i in range(p):
             far += d[i] * x[i]

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.logistic_pairs import factor, solve
+
 FloatArray = npt.NDArray[np.float64]
 
 LARGEST = 30.0
@@ -53,45 +55,72 @@ def small_logistic(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray
     k = p + 1
     mean, sd = np.zeros(k), np.ones(k)
     Z = np.ones((n, k))
+    ones = 0.0
+    for i in range(n):
+        ones += y[i]
+    # Plain loops: numpy's functions would triple the time that this takes to compile.
     for j in range(p):
-        mean[j + 1] = X[:, j].mean()
-        sd[j + 1] = X[:, j].std()
+        total = 0.0
         for i in range(n):
-            Z[i, j + 1] = (X[i, j] - mean[j + 1]) / sd[j + 1]
-    b = np.zeros(k)
-    share = y.mean()
-    b[0] = np.log(share / (1.0 - share))
-    g, H = np.zeros(k), np.zeros((k, k))
+            total += X[i, j]
+        middle = total / n
+        square = 0.0
+        for i in range(n):
+            square += (X[i, j] - middle) ** 2
+        mean[j + 1], sd[j + 1] = middle, np.sqrt(square / n)
+        for i in range(n):
+            Z[i, j + 1] = (X[i, j] - middle) / sd[j + 1]
+    b, new, step = np.zeros(k), np.zeros(k), np.zeros(k)
+    b[0] = np.log(ones / (n - ones))
+    g, H, L = np.zeros(k), np.zeros((k, k)), np.zeros((k, k))
     g2, H2 = np.zeros(k), np.zeros((k, k))
     loss = _evaluate(Z, y, b, g, H)
     ok = False
     for _ in range(50):
-        step = np.linalg.solve(H, g)
-        last = float(g @ step) <= 1e-10 * (abs(loss) + 0.1)
+        factor(H, k, L)
+        solve(L, g, k, step)
+        gain = 0.0
+        for j in range(k):
+            gain += g[j] * step[j]
+        last = gain <= 1e-10 * (abs(loss) + 0.1)
         size = 1.0
         better = False
+        value = loss
         while size > 1e-8 and not better:
-            new = b - size * step
+            for j in range(k):
+                new[j] = b[j] - size * step[j]
             value = _evaluate(Z, y, new, g2, H2)
             better = value <= loss
             size *= 0.5
         if better:
-            b = new
             loss = value
-            g[:] = g2
-            H[:] = H2
+            for j in range(k):
+                b[j], g[j] = new[j], g2[j]
+                for m in range(k):
+                    H[j, m] = H2[j, m]
         if last or not better:
             ok = last
             break
-    ok = ok and np.abs(b[1:]).max() <= LARGEST if p else ok
-    # (intercept, coefficients) = J b in X's own units.
-    J = np.zeros((k, k))
-    J[0, 0] = 1.0
     for j in range(1, k):
-        J[0, j] = -mean[j] / sd[j]
-        J[j, j] = 1.0 / sd[j]
-    covariance = J @ np.linalg.inv(H) @ J.T
-    error = np.empty(k)
+        ok = ok and abs(b[j]) <= LARGEST
+    # (intercept, coefficients) = J b in X's own units, with J's first row 1, −mean/sd; its variances
+    # are the squared lengths of L⁻¹J's columns.
+    factor(H, k, L)
+    estimate, error = np.empty(k), np.empty(k)
     for j in range(k):
-        error[j] = np.sqrt(max(covariance[j, j], 0.0))
-    return J @ b, error, ok
+        for m in range(k):
+            new[m] = 0.0
+        if j == 0:
+            new[0] = 1.0
+            for m in range(1, k):
+                new[m] = -mean[m] / sd[m]
+        else:
+            new[j] = 1.0 / sd[j]
+        solve(L, new, k, step)
+        at = 0.0
+        variance = 0.0
+        for m in range(k):
+            at += new[m] * b[m]
+            variance += new[m] * step[m]
+        estimate[j], error[j] = at, np.sqrt(max(variance, 0.0))
+    return estimate, error, ok
