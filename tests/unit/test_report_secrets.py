@@ -112,6 +112,9 @@ def test_a_path_is_no_parameter_for_the_public() -> None:
     mask = sf.Recode(column="A", hierarchy="/home/steward/secret/towns.csv", level=1)
     said = public_parameters(mask, {"column": "A", "hierarchy": "/home/steward/secret/towns.csv", "level": 1})
     assert said == {"column": "A", "hierarchy": "towns.csv", "level": 1}
+    # A record swap's hierarchy is a list of columns, as public as the release's own header.
+    swap = sf.RecordSwap(hierarchy=["STATE", "TOWN"], keys=["AGE"], tolerance=2, rate_percent=5)
+    assert public_parameters(swap, {"hierarchy": ["STATE", "TOWN"]}) == {"hierarchy": ["STATE", "TOWN"]}
 
 
 def test_a_column_called_7_hides_no_window_of_7() -> None:

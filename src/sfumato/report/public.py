@@ -34,7 +34,7 @@ def public_parameters(mask: Mask, plain: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "mapping" and isinstance(value, Mapping):
             classes = list(dict.fromkeys("missing" if v is None else str(v) for v in value.values()))
             out[name] = f"{len(value):,} codes to {', '.join(classes[:20])}{', …' * (len(classes) > 20)}"
-        elif name == "hierarchy":
+        elif name == "hierarchy" and name not in holds_columns:
             out[name] = PurePath(value.replace("\\", "/")).name if isinstance(value, str) else WITHHELD
         elif name not in holds_columns and isinstance(value, list) and len(value) > 20:
             out[name] = f"{len(value):,} values, {WITHHELD}"
