@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from sfumato.cli.frame import OK, print_json, say
@@ -21,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quick", action="store_true", help="few seeds, wide tolerances; no pages unless --out is given"
     )
     parser.add_argument("--seeds", type=int, help="seeds a figure is averaged over (20; quick: 3)")
+    parser.add_argument(
+        "--jobs", type=int, help="papers rerun at once (by default one for each processor); changes no figure"
+    )
     parser.add_argument("--data", help="the folder of the reference data (by default ../shared/data)")
     parser.add_argument("--out", help="where the pages go (by default docs/reproduce)")
     parser.add_argument("--json", action="store_true", help="print every cell and verdict as JSON")
@@ -28,26 +32,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from sfumato.errors import InputError
-    from sfumato.reproduce import PAPERS, pages, rerun
-    from sfumato.reproduce.framework import FAILS, NOT, Context, load, save
+    from sfumato.reproduce import PAPERS, pages, rerun_all
+    from sfumato.reproduce.framework import ABSENT, FAILS, NOT, load, save
 
     if args.seeds is not None and args.seeds < 2:
         raise InputError(f"--seeds must be at least 2, not {args.seeds}")
-    context = Context(
+    if args.jobs is not None and args.jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {args.jobs}")
+    found = rerun_all(
+        [args.paper] if args.paper else list(PAPERS),
         seeds=args.seeds or (3 if args.quick else 20),
         quick=args.quick,
         data=find_data(args.data),
-        tell=(lambda what: None) if args.json else say,
+        tell=_silent if args.json else say,
+        jobs=args.jobs or os.cpu_count() or 1,
     )
-    found = [rerun(key, context) for key in ([args.paper] if args.paper else PAPERS)]
     out = None if args.quick and not args.out else Path(args.out) if args.out else default_out()
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        kept = out / "figures.json"
-        before = {p.key: p for p in load(kept)} if kept.is_file() else {}
-        together = {**before, **{p.key: p for p in found}}
+        together = {**{p.key: p for p in load(out)}, **{p.key: p for p in found}}
         papers = [together[key] for key in PAPERS if key in together]
-        save(papers, kept)
+        save(papers, out)
         written = pages.write(papers, out)
     if args.json:
         print_json({"papers": [p.to_json() for p in found]})
@@ -56,9 +61,15 @@ def run(args: argparse.Namespace) -> int:
         say("", f"{p.title}: {pages.tally([c for _, c in p.cells()])}")
         say(*(f"  not reproduced: {t.title}: {c.row} {c.column}" for t, c in p.cells() if c.verdict == NOT))
         say(*(f"  fails: {t.title}: {c.sentence}" for t, c in p.claims() if c.verdict == FAILS))
+        absent = {c.reason: None for _, c in p.cells() if c.verdict == ABSENT}
+        say(*(f"  {how}" for how in absent))
     if out is not None:
         say("", *(f"wrote {path}" for path in written))
     return OK
+
+
+def _silent(what: str) -> None:
+    """Tell nothing of the progress."""
 
 
 def checkout() -> Path | None:

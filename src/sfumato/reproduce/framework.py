@@ -9,7 +9,10 @@ s the standard deviation over seeds, ``runs`` the number of runs behind the publ
 paper doesn't say), and k Student's quantile that a figure of the same law exceeds 27 times in 10,000 (3 for
 many seeds, 3.5 for 20, 4.1 for 10; never more than 5, so that a few seeds don't excuse everything). The
 allowance covers what neither explains, such as a synthetic file that stands in for the paper's; each table
-states its own.
+states its own and where it comes from.
+
+Nothing but times differs between two runs: figures are kept to ten digits, and tables of times are kept and
+shown apart.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ ABSENT: Final = "data not at hand"
 HOLDS: Final = "holds"
 FAILS: Final = "fails"
 
+ARITHMETIC: Final = "arithmetic"
+FITTED: Final = "fitted"
+
 VERDICTS: Final = {
     REPRODUCED: "ours is within the tolerance of the printed figure",
     MISPRINT: "the printed figure contradicts the paper's own formulas or other figures; ours is within the "
@@ -44,7 +50,8 @@ VERDICTS: Final = {
     NOT: "ours is outside the tolerance; the reason is given",
     STAND_IN: "the paper's data are confidential, and a synthetic deck stands in; the digits aren't judged, "
     "the pattern is",
-    SHOWN: "shown and not judged: a time on another machine, or an average that has no stable mean",
+    SHOWN: "shown and not judged: a time on another machine, an average that has no stable mean, or the rate "
+    "of an intruder whom the paper doesn't describe",
     ABSENT: "the file isn't there; how to get it is said",
 }
 
@@ -69,6 +76,8 @@ class Cell:
     """What our improved method gives."""
     standing: str = ""
     """STAND_IN, SHOWN or ABSENT, where the digits aren't judged."""
+    basis: str = ""
+    """ARITHMETIC where ours follows from other printed figures, FITTED where a deck was made to agree."""
 
     @property
     def verdict(self) -> str:
@@ -109,8 +118,10 @@ class Table:
     claims: list[Claim] = field(default_factory=list)
     improved: str = ""
     """What the further column shows."""
-    fitted: bool = False
-    """Whether the deck was fitted to this table, so that agreeing proves little."""
+    tolerance: str = ""
+    """Where the allowances in the tolerances come from."""
+    timing: bool = False
+    """Whether ours are times, which no two runs share; then it is shown on the page of times."""
     seeds: int = 0
 
     def add(self, row: str, column: str, published: str, ours: Any, **more: Any) -> None:
@@ -133,7 +144,7 @@ class Table:
         if abs(ours - number(published)) > near:
             digits = len(published.partition(".")[2])
             more |= {"corrected": f"{ours:.{digits}f}", "reason": reason}
-        self.add(row, column, published, ours, **more)
+        self.add(row, column, published, ours, **{"basis": ARITHMETIC, **more})
 
     def claim(self, sentence: str, holds: Any, detail: str, **more: Any) -> None:
         self.claims.append(Claim(sentence, bool(holds), detail, **more))
@@ -216,8 +227,8 @@ class Context:
         return 5.0 if self.quick else 3.0
 
     def count(self, share: float = 1.0, least: int = 3) -> int:
-        """How many seeds a table takes: a share of the usual number, but ``least`` at least."""
-        return max(least, round(self.seeds * share))
+        """How many seeds a table takes: a share of the usual number, but ``least`` at least (quick: 2)."""
+        return max(2 if self.quick else least, round(self.seeds * share))
 
     def mean(self, values: Sequence[float]) -> Mean:
         return Mean(tuple(float(v) for v in values))
@@ -268,15 +279,16 @@ class Paper:
     def count(self, verdict: str) -> int:
         return sum(c.verdict == verdict for _, c in self.cells())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, *, timing: bool | None = None) -> dict[str, Any]:
+        """Plain values: all tables, or only those of times, or only the others."""
+
         def plain(cell: Cell) -> dict[str, Any]:
-            row = {k: v for k, v in vars(cell).items() if k == "ours" or v not in ("", 0.0)}
-            if cell.ours is not None and not math.isfinite(cell.ours):
-                row["ours"] = None  # JSON has no NaN
+            row = {k: _ten_digits(v) for k, v in vars(cell).items() if k == "ours" or v not in ("", 0.0)}
             return {**row, "verdict": cell.verdict}
 
         return {
-            **{k: v for k, v in vars(self).items() if k != "tables"},
+            **{k: v for k, v in vars(self).items() if k not in ("tables", "seconds")},
+            **({} if timing is False else {"seconds": self.seconds}),
             "tables": [
                 {
                     **{k: v for k, v in vars(t).items() if k not in ("cells", "claims")},
@@ -284,6 +296,7 @@ class Paper:
                     "claims": [{**vars(c), "verdict": c.verdict} for c in t.claims],
                 }
                 for t in self.tables
+                if timing is None or t.timing == timing
             ],
         }
 
@@ -303,10 +316,33 @@ class Paper:
         return replace(cls(**{**without(content, "tables"), "tables": []}), tables=tables)
 
 
-def save(papers: Iterable[Paper], path: Path) -> None:
-    text = json.dumps([p.to_json() for p in papers], indent=1, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+def _ten_digits(value: Any) -> Any:
+    """A number to ten digits, so that the order of a sum doesn't show; None where it isn't finite."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.10g}") if math.isfinite(value) else None
 
 
-def load(path: Path) -> list[Paper]:
-    return [Paper.from_json(p) for p in json.loads(path.read_text(encoding="utf-8"))]
+def save(papers: Sequence[Paper], folder: Path) -> None:
+    """Keep the figures, and apart from them the times."""
+    for name, timing in (("figures.json", False), ("times.json", True)):
+        content = [p.to_json(timing=timing) for p in papers]
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> list[Paper]:
+    """What :func:`save` kept; nothing where there is nothing, or what an earlier version kept."""
+    parts = []
+    for name in ("figures.json", "times.json"):
+        path = folder / name
+        if not path.is_file():
+            return []
+        parts.append([Paper.from_json(p) for p in json.loads(path.read_text(encoding="utf-8"))])
+    times = {p.key: p for p in parts[1]}
+    return [
+        replace(p, tables=[*p.tables, *times[p.key].tables], seconds=times[p.key].seconds)
+        if p.key in times
+        else p
+        for p in parts[0]
+    ]
