@@ -309,4 +309,20 @@ def test_casc_columns_meet_their_target_or_say_why_not(reference_data, target):
             said = any(w.startswith(name) for w in notes.warnings)
             assert off <= 0.01 or said, name
             met.append(off <= 0.01)
-    assert np.mean(met) > 0.85  # INTVAL and POTHVAL have a few far outliers
+    # INTVAL and POTHVAL have a few far outliers: their pairs may have to be drawn again.
+    assert np.mean(met) > 0.95
+
+
+def test_pairs_are_drawn_again_where_a_few_far_values_leave_no_way_to_the_target():
+    # Lognormal values in four strata: 250 each, windows of three ranks, and the largest carry the loss.
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"X": rng.lognormal(9, 1, 1000), "S": rng.integers(0, 4, 1000)})
+    mask = sf.RankSwap(columns=["X"], correlation=0.9, within=["S"])
+    off, said = [], []
+    for seed in range(8):
+        _, notes, checks = carried_out(mask, sf.Microdata(frame), seed)
+        off.append(abs(notes.figures["achieved"]["X"] - math.sqrt(0.9)))
+        said.append(bool(notes.warnings))
+        assert all(c.ok for c in checks)
+    assert [o > 0.002 for o in off] == said
+    assert np.mean(said) < 0.5  # one draw alone misses in more than half of them

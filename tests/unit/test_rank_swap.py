@@ -441,7 +441,7 @@ def test_one_record_stays():
 
 def test_infinite_values_are_refused_unless_coded():
     data = sf.Microdata(pl.DataFrame({"X": [1.0, 2.0, math.inf, 3.0, math.nan]}))
-    with pytest.raises(sf.errors.MaskError, match="1 infinite values") as problem:
+    with pytest.raises(sf.errors.MaskError, match="1 infinite value") as problem:
         sf.RankSwap(columns=["X"], window_percent=50).mask(data, seed=1)
     assert "top" in problem.value.hint
     masked = sf.RankSwap(columns=["X"], window_percent=50).mask(data.with_variable("X", top=1e9), seed=1)

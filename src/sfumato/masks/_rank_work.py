@@ -15,6 +15,7 @@ from sfumato.draws import Draws
 from sfumato.errors import MaskError
 from sfumato.masks import _rank_order as order
 from sfumato.masks import _rank_sums as sums
+from sfumato.masks._rank_cautions import NEAR_CHANGE, NEAR_CORRELATION, cautions
 from sfumato.masks._rank_guarantees import Moves
 from sfumato.masks._rank_pairs import Sampled, pair_figures, sample
 from sfumato.masks._rank_ranks import AnyArray, Ranked, order_ties, rank
@@ -26,8 +27,7 @@ from sfumato.schema import Variable
 if TYPE_CHECKING:
     from sfumato.masks.rank_swap import RankSwap
 
-# How far from its goal a calibrated column may end before it is said: R, and K relative to K0.
-_NEAR_CORRELATION, _NEAR_CHANGE = 0.002, 0.02
+_DRAWS, _DRAWN_AGAIN = 8, 200_000  # draws of the pairs of so many values, where re-pairing ends off target
 _BLOCKS = 65_536  # in which a swap looks for pairs whose change matters
 
 # What a mask found on a file: its guarantees ask again, and the window doesn't depend on chance.
@@ -127,7 +127,7 @@ class Work:
         if values.dtype == np.float64 and not np.isfinite(values).all():
             n = int((~np.isfinite(values)).sum())
             raise MaskError(
-                f"rank_swap: {column} holds {n:,} infinite values",
+                f"rank_swap: {column} holds {n:,} infinite value{'s' if n > 1 else ''}",
                 hint=f"declare them in variables.{column}.missing, or give it a top and a bottom code",
             )
         return rank(values, strata, n_strata), rows
@@ -228,24 +228,12 @@ class Work:
         old: AnyArray | None = None,
     ) -> Swapped:
         """Swap one ranked column; ``old`` are all its values, if they may be written straight away."""
-        from sfumato.kernels.rank_swap import (
-            changes,
-            close_cycles,
-            pair_geometric,
-            pair_uniform,
-            write_values,
-        )
+        from sfumato.kernels.rank_swap import changes, close_cycles, write_values
 
         mask = self.mask
         order_ties(ranked, draws, column)
-        source = np.empty(len(ranked), dtype=ranked.places.dtype)
-        generator = draws.stream(column, purpose="pairs").generator()
-        pair = pair_uniform if mask.partner == "uniform" else pair_geometric
-        left_over = int(pair(ranked.starts, solution.windows, generator, source))
+        source, left_over, re_paired = self._paired(column, ranked, target, solution, draws)
         spread = solution.spread
-        re_paired = 0
-        if target.goal is not None and mask.interval == "calibrated" and mask.adjust:
-            re_paired = self._adjust(column, ranked, source, spread, target, solution, draws)
         stay = left_over
         if left_over and mask.leftover == "cycle":
             bounds = solution.windows if mask.partner == "uniform" else ranked.sizes
@@ -271,7 +259,7 @@ class Work:
             "re_paired_percent": 100.0 * 4 * re_paired / len(ranked) if len(ranked) else 0.0,
         }
         figures["achieved"] = figures["mean_change" if target.kind == "mean_change" else "correlation"]
-        warnings = _cautions(column, spread, target, solution, figures, mask.interval)
+        warnings = cautions(column, spread, target, solution, figures, mask.interval)
         sampled = None
         if several and spread.variance > 0:
             law = Law(ranked, spread, mask.partner)
@@ -280,21 +268,53 @@ class Work:
             )
         return Swapped(column, ranked, rows, source, values, figures, warnings, sampled)
 
+    def _paired(
+        self, column: str, ranked: Ranked, target: Target, solution: Solution, draws: Draws
+    ) -> tuple[AnyArray, int, int]:
+        """Who takes whose value, how many are left over, and how many moves brought it to the target.
+
+        Where a few far values leave re-pairing no way to the target, the pairs are drawn again, and the
+        nearest of all draws is taken.
+        """
+        from sfumato.kernels.rank_swap import pair_geometric, pair_uniform
+
+        mask, spread = self.mask, solution.spread
+        pair = pair_uniform if mask.partner == "uniform" else pair_geometric
+        calibrated = target.goal is not None and mask.interval == "calibrated" and mask.adjust
+        calibrated = calibrated and spread.variance > 0 and solution.within_reach
+        best: tuple[AnyArray, int, int] | None = None
+        nearest = math.inf
+        for draw in range(1 if not calibrated else _DRAWS if len(ranked) <= _DRAWN_AGAIN else 2):
+            source = np.empty(len(ranked), dtype=ranked.places.dtype)
+            name = "pairs" if draw == 0 else f"pairs {draw}"
+            generator = draws.stream(column, purpose=name).generator()
+            left_over = int(pair(ranked.starts, solution.windows, generator, source))
+            moves, off = 0, 0.0
+            if calibrated:
+                moves, off = self._adjust(ranked, source, target, solution, generator)
+            if off < nearest:
+                best, nearest = (source, left_over, moves), off
+            if off <= (NEAR_CHANGE if target.kind == "mean_change" else NEAR_CORRELATION) / 10:
+                break
+        assert best is not None
+        return best
+
     def _adjust(
         self,
-        column: str,
         ranked: Ranked,
         source: AnyArray,
-        spread: Spread,
         target: Target,
         solution: Solution,
-        draws: Draws,
-    ) -> int:
-        """Re-pair inside the window until the target is met; at most a tenth of the pairs."""
+        generator: np.random.Generator,
+    ) -> tuple[int, float]:
+        """Re-pair inside the window until the target is met; at most a tenth of the pairs.
+
+        Returns the number of moves and how far from the target the swap still is: R, or K over K0.
+        """
         from sfumato.kernels.rank_swap import change, leverage, re_pair
 
-        if spread.variance == 0 or not solution.within_reach or target.goal is None:
-            return 0
+        assert target.goal is not None
+        spread = solution.spread
         by_change = target.kind == "mean_change"
         now = change(ranked.values, source, by_change)
         whole = float(spread.positive) if by_change else 2.0 * spread.n * spread.variance
@@ -307,7 +327,7 @@ class Work:
         size = -(-n // _BLOCKS)
         lever = np.empty(-(-n // size))
         leverage(ranked.values, ranked.starts, windows, by_change, size, lever)
-        _, moves = re_pair(
+        reached, moves = re_pair(
             ranked.values,
             source,
             ranked.starts,
@@ -318,11 +338,12 @@ class Work:
             by_change,
             lever,
             size,
-            draws.stream(column, purpose="re-pair").generator(),
+            generator,
             n // 40 + 8,
             max(200_000, n // 10),
         )
-        return int(moves)
+        off = abs(float(reached) - wanted) / (wanted if by_change else whole)
+        return int(moves), off
 
     # -- sums, and what is told -------------------------------------------------------------------
 
@@ -437,44 +458,3 @@ def _sources(n: int, swapped: Swapped) -> pl.Series:
     whole = np.arange(n, dtype=np.int64)
     whole[swapped.rows] = swapped.rows[inner]
     return pl.Series(whole)
-
-
-def _cautions(
-    column: str, spread: Spread, target: Target, solution: Solution, figures: dict[str, Any], interval: str
-) -> list[str]:
-    """What a careful person would want to know of one column."""
-    if not spread.n:
-        return [f"{column} has no value that may move"]
-    if spread.n == 1:
-        return [f"{column} has only one value that may move, which stays"]
-    if spread.variance == 0:
-        return [f"{column} is constant among the values that may move: a swap changes nothing"]
-    out = []
-    if target.kind == "mean_change" and spread.positive < spread.n:
-        out.append(
-            f"K0 of {column} is the mean of |a′−a|/a over its {spread.positive:,} positive values; "
-            f"{spread.n - spread.positive:,} others are swapped but not counted"
-        )
-    if target.goal is None:
-        return out
-    word = "K" if target.kind == "mean_change" else "R(a,a′)"
-    achieved = figures["achieved"]
-    if not solution.within_reach and solution.reach is not None:
-        low, high = solution.reach
-        too_far = target.goal < low if target.kind == "mean_change" else target.goal > high
-        which = "every window changes it more" if too_far else "even a full shuffle changes it less"
-        out.append(
-            f"{column} can't be brought to {word} = {target.goal:.4g}: {which}; windows reach {low:.4g} to "
-            f"{high:.4g}, and this swap has {achieved:.4g}. A few values far from all others, or strata, "
-            "leave no more room: top-code the column, or give it `window_percent`"
-        )
-    else:
-        near = _NEAR_CHANGE * target.goal if target.kind == "mean_change" else _NEAR_CORRELATION
-        if not abs(achieved - target.goal) <= max(near, 0.0):
-            reason = (
-                'the theorem assumes evenly spread values; interval = "calibrated" keeps to the target'
-                if interval == "theorem"
-                else "ties or a few values far from all others leave no nearer swap"
-            )
-            out.append(f"{column} was to have {word} = {target.goal:.4g} and has {achieved:.4g}: {reason}")
-    return out
