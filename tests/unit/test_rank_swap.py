@@ -184,6 +184,7 @@ def test_zeros_stay_if_asked():
     masked, notes, _ = carried_out(sf.RankSwap(columns=["RENT"], window_percent=20, keep_zeros=True), frame)
     assert ((masked.frame["RENT"] == 0) == (frame["RENT"] == 0)).all()
     assert notes.figures["eligible"]["RENT"] == (frame["RENT"] != 0).sum()
+    assert notes.figures["zeros_kept"]["RENT"] == (frame["RENT"] == 0).sum()
     assert (masked.frame["RENT"] != frame["RENT"]).sum() > 80
 
 

@@ -195,6 +195,8 @@ class Work:
             direct = scores.values if scores.exact and not self.mask.together else None
             solution = self.solution(lead, ranked, target)
             swapped = self._swap(label, ranked, rows, draws, target, solution, several, direct)
+            if self.mask.keep_zeros:
+                swapped.figures["zeros_kept"] = self._zeros(lead)
             if swapped.values is not None:
                 return {lead: _in_type_of(data.column(lead), swapped.values)}, swapped
             take = _sources(len(data), swapped)
@@ -215,6 +217,14 @@ class Work:
         if pairs:
             notes.figure("pair_correlations", pairs)
         return self._mend(out, draws, notes)
+
+    def _zeros(self, lead: str) -> int:
+        """In how many records a zero (of any column that travels along) keeps the values where they are."""
+        zero = np.zeros(len(self.data), dtype=np.bool_)
+        for column in self._block if self.mask.together else (lead,):
+            if self.data.is_numeric(column):
+                zero |= self.data.eligible(column) & (self.data.numbers(column) == 0)
+        return int(zero.sum())
 
     def _swap(
         self,
