@@ -183,3 +183,12 @@ def test_a_constant_column_has_no_bias_and_so_not_too_much(areas: list[int], ver
         before, before.with_columns(AREA=pl.Series(areas))
     )
     assert (found.value, found.upper, found.verdict) == (0.0, 0.0, verdict)
+
+
+def test_an_empty_range_is_said_to_be_empty() -> None:
+    rng = np.random.default_rng(0)
+    x = pl.DataFrame({"K": [1, 2] * 100, "V": rng.normal(100, 10, 200)})
+    z = x.with_columns(V=pl.col("V") + pl.Series(rng.normal(0, 1, 200)))
+    found = sf.PercentageBias(of="V", classes=["K"], p=10, f=0.01).measure(x, z)
+    assert found.lower > found.upper
+    assert any("no bias is in that range: with 200 of 200 records changed" in note for note in found.notes)

@@ -226,7 +226,31 @@ def test_overlap_has_its_properties(a: float, b: float, wide: float, wider: floa
     assert overlap(one, one) == 1.0
 
 
+def test_a_model_that_fits_one_file_exactly_has_no_overlap_there() -> None:
+    rng = np.random.default_rng(9)
+    x = pl.DataFrame(rng.lognormal(8, 1, (200, 2)), schema=["A", "B"]).with_columns(
+        T=pl.col("A") + pl.col("B")
+    )
+    model = sf.IntervalOverlap(formula="T ~ A + B")
+    assert model.measure(x, x).value == 1.0
+    # Noise that keeps the sum: the same coefficients, exact in both files.
+    other = x.with_columns(A=pl.col("A") * 1.1).with_columns(T=pl.col("A") + pl.col("B"))
+    assert model.measure(x, other).value == 1.0
+    broken = x.with_columns(A=pl.Series(rng.permutation(x["A"].to_numpy())))
+    with pytest.raises(MeasureError, match="fits one file exactly"):
+        model.measure(x, broken)
+    strata = x.with_columns(G=pl.Series(["a", "b"] * 100)).with_columns(
+        T=pl.when(pl.col("G") == "a").then("T").otherwise(pl.col("T") + pl.Series(rng.normal(0, 9, 200)))
+    )
+    after = strata.with_columns(A=pl.Series(rng.permutation(x["A"].to_numpy())))
+    found = sf.IntervalOverlap(formula="T ~ A + B", within=["G"]).measure(strata, after)
+    assert found.coefficients == 3
+    assert math.isfinite(found.value)
+    assert sorted(name.split(" in ")[0] for name in found.not_estimable) == ["A", "B", "Intercept"]
+
+
 def test_overlap_contained_interval() -> None:
+    assert math.isnan(overlap((1.0, 1.0), (0.0, 4.0)))
     assert overlap((0.0, 4.0), (1.0, 2.0)) == pytest.approx(0.5 * (0.25 + 1.0))
 
 

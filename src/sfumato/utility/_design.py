@@ -174,11 +174,11 @@ def main_effects(
                     # Centred, so that a product isn't the sum of its factors once more.
                     c1, c2 = x1.mean(), x2.mean()
                     ready.append((f"{n1}:{n2}", (x1 - c1) * (x2 - c2), (z1 - c1) * (z2 - c2)))
-    n0, n1 = (len(ready[0][1]), len(ready[0][2])) if ready else (0, 0)
-    stacked = np.empty((n0 + n1, len(ready)), order="F")
+    before, after = (len(ready[0][1]), len(ready[0][2])) if ready else (0, 0)
+    stacked = np.empty((before + after, len(ready)), order="F")
     for j, (_, x, z) in enumerate(ready):
-        stacked[:n0, j], stacked[n0:, j] = x, z
-    return Design(stacked, n0, tuple(n for n, _, _ in ready), tuple(notes))
+        stacked[:before, j], stacked[before:, j] = x, z
+    return Design(stacked, before, tuple(n for n, _, _ in ready), tuple(notes))
 
 
 def _number(original: Microdata, masked: Microdata, column: str) -> list[tuple[str, FloatArray, FloatArray]]:

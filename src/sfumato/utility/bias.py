@@ -111,6 +111,12 @@ class PercentageBias(UtilityMeasure):
             "classes_left_out": finest["left_out"],
         }
         notes = [f"{self.of}: {bias:.4g}% is {verdict}; the acceptable range is {lower:.3g}% to {upper:.4g}%"]
+        if lower >= upper:
+            notes.append(
+                f"no bias is in that range: with {n_s:,} of {len(original):,} records changed, "
+                f"p = {self.p:g} asks for more distortion than f = {self.f:g} allows; change fewer "
+                "records, or choose another p or f"
+            )
         if not n_s:
             notes = [f"no record of {self.of} or of its classes has changed"]
         if verdict == "too much":

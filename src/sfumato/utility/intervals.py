@@ -103,6 +103,10 @@ class IntervalOverlap(UtilityMeasure):
                 if not all(math.isfinite(e) for e in ends):
                     not_estimable.append(f"{name}{where}")
                     continue
+                j_k = overlap((low0[k], high0[k]), (low1[k], high1[k]))
+                if math.isnan(j_k):
+                    not_estimable.append(f"{name}{where} (the model fits one file exactly)")
+                    continue
                 rows.append(
                     {
                         "stratum": label,
@@ -111,7 +115,7 @@ class IntervalOverlap(UtilityMeasure):
                         "original_high": high0[k],
                         "masked_low": low1[k],
                         "masked_high": high1[k],
-                        "j": overlap((low0[k], high0[k]), (low1[k], high1[k])),
+                        "j": j_k,
                     }
                 )
         if not rows:
@@ -172,7 +176,7 @@ class IntervalOverlap(UtilityMeasure):
         if self.family == "linear":
             spare = n - int(keep.sum())
             if spare > 0 and keep.any():
-                estimate[keep], error[keep] = least_squares(X[:, keep], y)
+                estimate[keep], error[keep] = _exact_or_not(X[:, keep], y)
             quantile = float(student.ppf(tail, spare)) if spare > 0 else math.nan
         else:
             values = np.unique(y)
@@ -185,15 +189,15 @@ class IntervalOverlap(UtilityMeasure):
 
 
 def overlap(one: tuple[float, float], two: tuple[float, float]) -> float:
-    """J_k of two intervals.
+    """J_k of two intervals. One without a length (an exact fit) overlaps with itself alone: else NaN.
 
     >>> overlap((0.0, 2.0), (0.0, 2.0)), overlap((0.0, 2.0), (1.0, 3.0)), overlap((0.0, 1.0), (2.0, 3.0))
     (1.0, 0.5, -1.0)
     """
     shared = min(one[1], two[1]) - max(one[0], two[0])
     lengths = (one[1] - one[0], two[1] - two[0])
-    if min(lengths) <= 0:  # an exact fit: the intervals are points
-        return 1.0 if one == two else (0.0 if shared >= 0 else -math.inf)
+    if min(lengths) <= 0:
+        return 1.0 if one == two else math.nan
     return 0.5 * (shared / lengths[0] + shared / lengths[1])
 
 
@@ -225,6 +229,17 @@ def least_squares(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]
     inverse = np.linalg.inv(r)
     variance = float(residual @ residual) / (len(y) - X.shape[1])
     return beta / scale, np.sqrt(variance * (inverse * inverse).sum(axis=1)) / scale
+
+
+def _exact_or_not(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """As :func:`least_squares`; where the response is a sum of the terms to rounding (a total and its parts)
+    the coefficients have no error, and are the same in two files if they are so to rounding."""
+    estimate, error = least_squares(X, y)
+    unit = 1e-9 * float(np.linalg.norm(y)) / np.linalg.norm(X, axis=0)
+    if float(np.linalg.norm(y - X @ estimate)) > 1e-10 * float(np.linalg.norm(y - y.mean())):
+        return estimate, error
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(unit > 0, np.round(estimate / unit) * unit, estimate), np.zeros_like(error)
 
 
 def _logistic(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -254,7 +254,11 @@ class Analysis:
                 for k in np.flatnonzero(known):
                     a, b, c, d = ends[k].tolist()
                     label = f"{stratum}: {self.names[k]}" if stratum else self.names[k]
-                    out[label] = overlap((a, b), (c, d))
+                    j = overlap((a, b), (c, d))
+                    if math.isnan(j):  # the model fits one of the files exactly
+                        lost += 1
+                    else:
+                        out[label] = j
         except MeasureError:
             return None
         return out, lost
