@@ -247,3 +247,9 @@ def test_a_full_disk(tmp_path: Path, monkeypatch):
     with pytest.raises(InputError, match="No space left on device"):
         sf.write(FRAME, tmp_path / "x.csv")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_holds_a_delimiter_comes_back(tmp_path):
+    frame = pl.DataFrame({"income; in |1,000|": [1.5, 2.5]})
+    sf.write(frame, tmp_path / "a.csv")
+    assert sf.read(tmp_path / "a.csv").frame.equals(frame)

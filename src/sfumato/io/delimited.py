@@ -336,6 +336,9 @@ def write_delimited(
         )
 
 
+_OTHER_DELIMITERS = frozenset(DELIMITERS)
+
+
 def append_delimited(
     frame: pl.DataFrame,
     out: IO[bytes],
@@ -347,6 +350,11 @@ def append_delimited(
 ) -> None:
     if decimal == "," and delimiter == ",":
         raise InputError("a comma can't separate both decimals and fields", hint='pass delimiter=";"')
+    if include_header and any(set(name) & _OTHER_DELIMITERS for name in frame.columns):
+        # Who reads the file guesses its delimiter from the first line: names that hold one are quoted.
+        names = ('"' + name.replace('"', '""') + '"' for name in frame.columns)
+        out.write(delimiter.join(names).encode() + b"\n")
+        include_header = False
     frame.write_csv(
         out,
         separator=delimiter,
