@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,10 +32,16 @@ def rerun(key: str, context: Context) -> Paper:
     module = module_of(key)
     start = time.perf_counter()
     tables = []
-    for make in module.TABLES:
-        context.tell(f"{key}: {make.__doc__.splitlines()[0].rstrip('.')}")
-        made = make(context)
-        tables += made if isinstance(made, list) else [made]
+    log = logging.getLogger("sfumato")
+    level = log.level
+    log.setLevel(logging.ERROR)  # cautions about the masks, which are the papers' choice
+    try:
+        for make in module.TABLES:
+            context.tell(f"{key}: {make.__doc__.splitlines()[0].rstrip('.')}")
+            made = make(context)
+            tables += made if isinstance(made, list) else [made]
+    finally:
+        log.setLevel(level)
     seconds = time.perf_counter() - start
     return Paper(
         key, module.TITLE, module.REFERENCE, module.ABOUT, tables, context.seeds, context.quick, seconds

@@ -493,7 +493,12 @@ def times(context: Context) -> Table:
     for step, text in TIMES.items():
         table.add(step, "CPU s", text, best if step == "total" else None, standing=SHOWN)
     parts = sum(number(v) for k, v in TIMES.items() if k != "total")
-    table.claim("the steps add up to 40.64 s", abs(parts - 40.64) < 0.25, f"{parts:.2f} s")
+    table.claim(
+        "the printed steps don't add up to the printed total",
+        abs(parts - number(TIMES["total"])) > 0.005 * len(TIMES),
+        f"{parts:.2f} s, printed {TIMES['total']}",
+        ours=True,
+    )
     return table
 
 

@@ -95,7 +95,7 @@ def index(papers: Sequence[Paper]) -> str:
         "",
         f"Not every agreement proves as much. {basis(every)}",
         "",
-        "| paper | published cells | " + " | ".join(_ORDER) + " | patterns that hold | that fail |",
+        "| paper | cells | " + " | ".join(_ORDER) + " | patterns hold | fail |",
         "|---" * (len(_ORDER) + 4) + "|",
     ]
     for p in papers:
@@ -156,7 +156,7 @@ def _tolerances(papers: Sequence[Paper]) -> list[str]:
     for p in papers:
         for t in p.tables:
             if t.tolerance:
-                rows.setdefault((p.title, t.tolerance), []).append(t.title.partition(".")[0])
+                rows.setdefault((p.title, t.tolerance), []).append(t.title.partition(". ")[0])
     out += [
         f"| {paper} | {_text(', '.join(dict.fromkeys(titles)))} | {_text(why)} |"
         for (paper, why), titles in rows.items()
@@ -170,7 +170,7 @@ def _failures(papers: Sequence[Paper]) -> list[str]:
     if rows:
         lines += ["| table | cell | printed | ours | tolerance | why |", "|---" * 6 + "|"]
         lines += [
-            f"| [{p.title}]({p.key}.md), {_text(t.title.partition('.')[0])} | {_text(c.row)}: "
+            f"| [{p.title}]({p.key}.md), {_text(t.title.partition('. ')[0])} | {_text(c.row)}: "
             f"{_text(c.column)} | {c.published} | {_number(c)} | {_small(c.tolerance)} | "
             f"{_text(c.reason or 'unexplained')} |"
             for p, t, c in rows
@@ -183,7 +183,7 @@ def _failures(papers: Sequence[Paper]) -> list[str]:
         return [*lines, "None.", ""]
     lines += ["| table | pattern | found | why |", "|---" * 4 + "|"]
     lines += [
-        f"| [{p.title}]({p.key}.md), {_text(t.title.partition('.')[0])} | {_text(c.sentence)} "
+        f"| [{p.title}]({p.key}.md), {_text(t.title.partition('. ')[0])} | {_text(c.sentence)} "
         f"({'ours' if c.ours else 'the paper’s'}) | {_text(c.detail)} | {_text(c.reason)} |"
         for p, t, c in failed
     ]
@@ -196,7 +196,7 @@ def _misprints(papers: Sequence[Paper]) -> list[str]:
         return []
     lines = ["## Misprints", "", "| table | cell | printed | should be | why |", "|---" * 5 + "|"]
     lines += [
-        f"| [{p.title}]({p.key}.md), {_text(t.title.partition('.')[0])} | {_text(c.row)}: {_text(c.column)} "
+        f"| [{p.title}]({p.key}.md), {_text(t.title.partition('. ')[0])} | {_text(c.row)}: {_text(c.column)} "
         f"| {c.published} | {c.corrected} | {_text(c.reason)} |"
         for p, t, c in rows
     ]
@@ -236,8 +236,8 @@ def _table(table: Table, level: int = 2) -> list[str]:
         lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
         for c in table.cells:
             row = {
-                "row": _text(c.row),
-                "column": _text(c.column),
+                "row": _unbroken(c.row, 24),
+                "column": _unbroken(c.column, 12),
                 "published": c.published,
                 "ours": _number(c),
                 "s.e.": _small(c.error) if c.error else "",
@@ -307,6 +307,11 @@ def _number(cell: Cell) -> str:
 
 def _small(value: float) -> str:
     return f"{value:.2g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _unbroken(text: str, most: int) -> str:
+    """A short label that keeps to one line, so that a long table stays readable."""
+    return _text(text.replace(" ", "\N{NO-BREAK SPACE}") if len(text) <= most else text)
 
 
 def _text(text: str) -> str:

@@ -179,7 +179,7 @@ def noise_claims(table: Table, found: dict[str, dict[str, float]]) -> None:
     table.claim(
         "rescaling has no effect on means and correlations",
         gap < 1e-3,
-        f"IL2 and IL5 differ by at most {gap:.1e}",
+        f"IL2 and IL5 differ by at most {max(gap, 1e-12):.0e}",
     )
     ratio = [b["IL4"] / a["IL4"] for a, b in zip(mixed[1:], scaled[1:], strict=True)]
     table.claim(
@@ -206,9 +206,9 @@ def table_2(context: Context) -> Table:
     found = results(context)
     moved = weights_matter(context)
     table.tolerance = (
-        f"0.01, since our weights are equal and the paper's aren't: weights drawn at random between 0.5 and "
-        f"1.5 move the rates of {', '.join(moved)} by {', '.join(f'{v:.3f}' for v in moved.values())} on "
-        "average"
+        "0.01 for the paper's weights, which aren't printed: a part of what weights can do, since some drawn "
+        f"at random between 0.5 and 1.5 move the rates of {' and '.join(moved)} by "
+        f"{' and '.join(f'{v:.3f}' for v in moved.values())} on average"
     )
     for printed, row in TABLE_2.items():
         name = "add01" if printed == "add05" else printed
