@@ -155,10 +155,14 @@ def masks(values: np.ndarray, draws: Draws, repeat: int) -> tuple[float, float, 
     calibrated = sf.RankSwap(columns=["X"], correlation=0.95)
     for warm in (five, calibrated):
         warm.mask(data.slice(0, 2000), seed=1)
-    whole = cpu(lambda: five._apply(data, draws, Notes()), repeat)
-    # A file's windows are remembered, so each search gets a file of its own.
+    # A file's windows are remembered, so each run gets a file of its own.
+    whole = cpu(lambda: five._apply(sf.Microdata(data), draws, Notes()), repeat)
     targeted = cpu(lambda: calibrated._apply(sf.Microdata(data), draws, Notes()), repeat)
-    verified = cpu(lambda: five.mask(data, seed=1), max(1, repeat // 2)) if len(values) < 10**8 else None
+    verified = (
+        cpu(lambda: five.mask(sf.Microdata(data), seed=1), max(1, repeat // 2))
+        if len(values) < 10**8
+        else None
+    )
     return whole, targeted, verified
 
 
@@ -193,7 +197,7 @@ def two_threads(values: np.ndarray) -> list[str]:
     draws = Seed.from_int(1).draws("benchmark")
 
     def swap() -> None:
-        mask._apply(data, draws, Notes())
+        mask._apply(sf.Microdata(data), draws, Notes())
 
     def sort() -> None:
         in_threads(np.argsort, columns)

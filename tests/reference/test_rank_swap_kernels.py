@@ -14,6 +14,8 @@ from scipy import stats
 
 from sfumato.draws import Seed
 from sfumato.kernels import rank_law, rank_swap, sort, t_order
+from sfumato.masks._rank_ranks import rank
+from sfumato.masks._rank_targets import Spread
 
 
 def generator(name: str = "", seed: int = 0) -> np.random.Generator:
@@ -379,11 +381,20 @@ def test_the_pass_over_bins_is_the_recursion_where_bins_hold_one_rank(window):
     assert rank_law.changes_binned(m1, mi, mp, centre, window) == pytest.approx(relative, rel=1e-5)
 
 
-def test_moments_are_those_of_numpy():
-    x = generator("moments").normal(3, 2, 1003)
-    mean, variance, positive = rank_law.moments(x)
-    assert (mean, variance) == pytest.approx((x.mean(), x.var()), rel=1e-12)
-    assert positive == (x > 0).sum()
+@pytest.mark.parametrize("n", [1, 2, 1003])
+def test_moments_are_those_of_numpy(n):
+    x = 1e6 + generator("moments").lognormal(0, 1, n)
+    got = rank_law.moments(x, float(np.median(x)))
+    assert got[0] == pytest.approx(x.mean(), rel=1e-14)
+    assert got[1] == pytest.approx(x.var(), rel=1e-9)
+
+
+def test_the_spread_of_strata_is_that_of_all_values():
+    x, strata = generator("spread").normal(0, 1, 500) + 1e5, np.repeat([0, 1, 2, 3], 125)
+    x[strata == 2] -= 1e5
+    spread = Spread.of(rank(x, strata, 4))
+    assert (spread.mean, spread.variance) == pytest.approx((x.mean(), x.var()), rel=1e-12)
+    assert (spread.low, spread.high, spread.positive) == (x.min(), x.max(), (x > 0).sum())
 
 
 def test_bins_are_counted_from_both_ends():

@@ -35,31 +35,32 @@ def _finite(window, c):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def moments(values):  # type: ignore[no-untyped-def]
-    """Mean, variance (over n) and the number of positive values, without a copy."""
+def moments(values, centre):  # type: ignore[no-untyped-def]
+    """Mean and variance (over n) in one pass.
+
+    ``centre`` should be no further from the mean than some standard deviations, lest the difference of
+    squares lose digits: the median never is (it lies within one).
+    """
     n = values.size
     # Four sums side by side, because one addition waits for the one before.
-    t0 = t1 = t2 = t3 = 0.0
-    positive = 0
+    a1 = b1 = c1 = d1 = a2 = b2 = c2 = d2 = 0.0
     for j in range(0, n - 3, 4):
-        t0 += values[j]
-        t1 += values[j + 1]
-        t2 += values[j + 2]
-        t3 += values[j + 3]
+        a, b = values[j] - centre, values[j + 1] - centre
+        c, d = values[j + 2] - centre, values[j + 3] - centre
+        a1 += a
+        b1 += b
+        c1 += c
+        d1 += d
+        a2 += a * a
+        b2 += b * b
+        c2 += c * c
+        d2 += d * d
     for j in range(n - n % 4, n):
-        t0 += values[j]
-    for j in range(n):
-        positive += values[j] > 0
-    mean = ((t0 + t1) + (t2 + t3)) / n
-    t0 = t1 = t2 = t3 = 0.0
-    for j in range(0, n - 3, 4):
-        t0 += (values[j] - mean) ** 2
-        t1 += (values[j + 1] - mean) ** 2
-        t2 += (values[j + 2] - mean) ** 2
-        t3 += (values[j + 3] - mean) ** 2
-    for j in range(n - n % 4, n):
-        t0 += (values[j] - mean) ** 2
-    return mean, ((t0 + t1) + (t2 + t3)) / n, positive
+        a = values[j] - centre
+        a1 += a
+        a2 += a * a
+    first = ((a1 + b1) + (c1 + d1)) / n
+    return centre + first, ((a2 + b2) + (c2 + d2)) / n - first * first
 
 
 @nb.njit(nogil=True, cache=True)

@@ -78,7 +78,17 @@ class Spread:
         used = np.flatnonzero(ranked.sizes)
         low = ranked.values[ranked.starts[used]].min()
         high = ranked.values[ranked.starts[used + 1] - 1].max()
-        mean, variance, positive = moments(ranked.values)
+        values, starts = ranked.values, ranked.starts
+        positive = sum(
+            int(starts[s + 1] - starts[s] - np.searchsorted(values[starts[s] : starts[s + 1]], 0, "right"))
+            for s in used
+        )
+        # The middle value is the median of one stratum; of several, a first pass finds the mean.
+        centre = float(values[len(values) // 2])
+        if len(used) > 1:
+            centre = float(moments(values, centre)[0])
+        mean, variance = moments(values, centre)
+        variance = max(variance, 0.0)
         if low == high:  # a mean that isn't quite the constant would leave a trace of variance
             mean, variance = float(low), 0.0
         return cls(len(ranked), float(mean), float(variance), float(low), float(high), int(positive))
