@@ -15,7 +15,7 @@ from scipy import stats
 from sfumato.draws import Seed
 from sfumato.kernels import rank_law, rank_swap, sort, t_order
 from sfumato.masks._rank_ranks import rank
-from sfumato.masks._rank_targets import Spread
+from sfumato.masks._rank_targets import Law, Spread
 
 
 def generator(name: str = "", seed: int = 0) -> np.random.Generator:
@@ -395,6 +395,30 @@ def test_the_spread_of_strata_is_that_of_all_values():
     spread = Spread.of(rank(x, strata, 4))
     assert (spread.mean, spread.variance) == pytest.approx((x.mean(), x.var()), rel=1e-12)
     assert (spread.low, spread.high, spread.positive) == (x.min(), x.max(), (x > 0).sum())
+
+
+@pytest.mark.parametrize("shape", ["lognormal", "exponential", "zeros", "two peaks"])
+@pytest.mark.parametrize("n", [80_000, 270_001])
+def test_what_bins_predict_is_what_all_values_predict(shape, n):
+    rng = generator(f"bins {shape}")
+    values = {
+        "lognormal": lambda: rng.lognormal(9, 1, n),
+        "exponential": lambda: rng.exponential(1, n),
+        "zeros": lambda: np.where(rng.random(n) < 0.6, 0.0, rng.exponential(1, n)),
+        "two peaks": lambda: np.where(rng.random(n) < 0.5, rng.normal(2, 1, n), rng.normal(10, 1, n)),
+    }[shape]()
+    ranked = rank(values)
+    law = Law(ranked, Spread.of(ranked), "uniform")
+    seen = set()
+    for percent in (0.6 if n < 100_000 else 0.2, 4.0, 25.0):
+        group = law.group_for(law.windows(percent)[0])
+        seen.add(group)
+        for relative in (False, True):
+            whole = law.effect(percent, relative=relative)
+            binned = law.effect(percent, relative=relative, group=group)
+            assert binned == pytest.approx(whole, abs=5e-4, rel=0.002 if relative else 1e-9)
+    assert seen == ({1} if n < 100_000 else {1, 8})
+    assert law.group_for(20) == 0  # too narrow for bins
 
 
 def test_bins_are_counted_from_both_ends():

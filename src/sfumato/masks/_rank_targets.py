@@ -36,10 +36,9 @@ _COARSE_ABOVE = 65_536
 _FINER = 8  # times as many bins may be looked at then
 _WIDE = 32  # bins that a window must span to be judged by them
 _NARROW = 20  # windows of fewer ranks are rounded up: re-pairing can narrow a swap, never widen it
-_DENSE_ABOVE = (
-    1_024  # the geometric law is searched coarsely above so many values: its prediction costs bins × reach
-)
-_COARSE_STEPS, _FINE_STEPS = 500_000, 8_000_000  # of such a prediction
+# The geometric law, whose prediction costs bins × reach steps, is searched coarsely above so many values.
+_DENSE_ABOVE = 1_024
+_COARSE_STEPS, _FINE_STEPS = 500_000, 8_000_000
 _EXPECT_STEPS = 1_500_000  # of one that only looks at expected values, which vary slowly with the rank
 
 
