@@ -39,7 +39,8 @@ def test_a_table_of_counts(folder: Path, capsys) -> None:
     page = (folder / "safe.html").read_text()
     assert "Internal" in page
     assert page.count("<caption>") == 2
-    assert "http:" not in page and "https:" not in page
+    assert "http:" not in page
+    assert "https:" not in page
 
 
 def test_records_are_brought_to_the_table(folder: Path, capsys) -> None:
