@@ -138,9 +138,10 @@ class RankIntervals:
         from sfumato.kernels import rank_attack as kernels
 
         window = self.windows(share)
+        kernel: Any = kernels.rank_candidates
 
         def run(*arguments: Any) -> None:
-            kernels.rank_candidates(*arguments[:8], window, *arguments[8:])
+            kernel(*arguments[:8], window, *arguments[8:])
 
         return self._listed(run, self._lead(share), rows)
 
@@ -149,9 +150,10 @@ class RankIntervals:
         from sfumato.kernels import rank_attack as kernels
 
         scale = self.scales(share)
+        kernel: Any = kernels.likeliest
 
         def run(*arguments: Any) -> None:
-            kernels.likeliest(*arguments[:8], scale, _FAR / 10, *arguments[8:])
+            kernel(*arguments[:8], scale, _FAR / 10, *arguments[8:])
 
         return self._listed(run, self._lead(np.minimum(1.0, 3 * share)), rows)
 
