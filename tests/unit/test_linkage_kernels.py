@@ -204,6 +204,21 @@ def test_an_assignment_that_is_not_proved_says_how_far_it_may_be_off():
         assert np.nansum(solved.weight) <= best <= np.nansum(solved.weight) + solved.gap + 1e-9
 
 
+def test_a_hard_assignment_is_left_unproved_and_stays_one_to_one():
+    rng = np.random.default_rng(3)
+    X, Z = rng.lognormal(8, 1, (80, 4)), rng.lognormal(8, 1, (80, 4))
+    fields = compare.agreement_fields(data(X), data(Z), columns(X))
+    made = blocks.make_blocks(data(X), data(Z), [], draws())
+    solved = sparse.assign_large([sparse.Scan(fields, made, np.arange(80))], 2, hard=5)
+    assert solved.gap == np.inf
+    linked = np.flatnonzero(solved.match >= 0)
+    assert 0 < len(linked) < 75  # more than five are left without
+    assert len(set(solved.match[linked])) == len(linked)
+    np.testing.assert_allclose(
+        solved.weight[linked], twins.weight_matrix(X, Z)[linked, solved.match[linked]], atol=1e-9
+    )
+
+
 def test_nearest_ties_are_shared():
     X = np.array([[1.0], [1.0], [1.0], [9.0]])
     fields = compare.point_fields("x", X, X)

@@ -401,12 +401,8 @@ def _unblocked(context: Context, zone: float) -> str:
     text += "weight lies in the zone"
     if context.quick or zone < 0.01:
         return text
-    alone = sf.Linkage(known=list(INCOMES), metric="l", one_to_one=False).measure(
-        deck(context), masked(context, 0), seed=0
-    )
-    return (
-        f"{text}; one who knows the incomes alone, and takes each best link, has {alone.zone_rate:.2%} there"
-    )
+    alone = sf.Linkage(known=list(INCOMES), metric="l").measure(deck(context), masked(context, 0), seed=0)
+    return f"{text}; one who knows the incomes alone has {alone.zone_rate:.2%} there"
 
 
 TABLES: Final = (tables_1_and_2, subdomains, tables_4_and_5, copies, risk)

@@ -26,6 +26,8 @@ from sfumato.risk.linkage.compare import Fields
 
 ROUNDS: Final = 24
 """How often, at most, the candidates grow before an assignment is left unproved."""
+HARD: Final = 5e9
+"""Unsettled records times candidate pairs, beyond which no proof is tried: it could take hours."""
 _MORE: Final = 24  # candidates that a record gets in one round
 _EXACT: Final = 1e-9  # rounding, as a share of the weights' range
 
@@ -158,12 +160,18 @@ def in_order(fields: Fields, blocks: Blocks, truth: IntArray) -> tuple[Fields, I
 
 
 def assign_large(
-    scans: Sequence[Scan], candidates: int, *, one_to_one: bool = True, rounds: int = ROUNDS
+    scans: Sequence[Scan],
+    candidates: int,
+    *,
+    one_to_one: bool = True,
+    rounds: int = ROUNDS,
+    hard: float = HARD,
 ) -> Solved:
     """The best 1-1 assignment over all pairs of these scans (each record's best pair, if not 1-1).
 
-    Without ``rounds`` it is the best over the first candidates alone: a record to which a left-out
-    pair might be worth more than all it can get stays without a link.
+    Without ``rounds``, or where the first candidates leave too many records unsettled (``hard``), it is
+    the best over these alone: a record to which a left-out pair might be worth more than all it can get
+    stays without a link, and the gap isn't known.
     """
     n, n_cols = scans[0].n, scans[0].n_cols
     found = [scan.best(candidates) for scan in scans]
@@ -180,9 +188,10 @@ def assign_large(
         # The most that a left-out pair can weigh stands for all of them: if nobody takes that, the
         # assignment is the best of all.
         edge, _, _ = _solve(edges, np.where(np.isinf(bound), nothing, bound), n, n_cols)
-        if not ((edge < 0) & np.isfinite(bound)).any():
+        unsettled = int(((edge < 0) & np.isfinite(bound)).sum())
+        if not unsettled:
             return _chosen(edges, edge, n, 0.0)
-        if not rounds:
+        if not rounds or unsettled * len(edges.rows) > hard:
             return _chosen(edges, edge, n, np.inf)
     turn = 0
     edge, u, v = _solve(edges, np.full(n, nothing), n, n_cols)
