@@ -293,8 +293,10 @@ def test_casc_windows_lose_what_the_literal_algorithm_loses(reference_data, perc
     assert np.mean(ours) == pytest.approx(np.mean(literal), abs=4 * error)
     predicted = np.mean(list(notes.figures["predicted"].values()))
     assert np.mean(ours) == pytest.approx(predicted, abs=0.001 + 4 * np.std(ours, ddof=1) / math.sqrt(10))
-    # Another implementation's means of 20 swaps lose 4 to 5 percent more (docs/benchmarks/rank_swap_casc.md).
-    assert 1 - np.mean(ours) == pytest.approx(1 - quoted, rel=0.12)
+    # Another implementation's means of 20 swaps, with a similar standard error (it loses a little more:
+    # docs/benchmarks/rank_swap_casc.md).
+    error = np.std(ours, ddof=1) * math.sqrt(1 / 10 + 1 / 20)
+    assert np.mean(ours) == pytest.approx(quoted, abs=4 * error)
 
 
 @pytest.mark.parametrize("target", [0.98, 0.95, 0.90])

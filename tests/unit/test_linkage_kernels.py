@@ -200,8 +200,8 @@ def test_an_assignment_that_is_not_proved_says_how_far_it_may_be_off():
     W = twins.weight_matrix(X, Z)
     best = W[linear_sum_assignment(W, maximize=True)].sum()
     assert not solved.proved
-    if (solved.match >= 0).all():
-        assert np.nansum(solved.weight) <= best <= np.nansum(solved.weight) + solved.gap + 1e-9
+    assert (solved.match >= 0).all()
+    assert np.nansum(solved.weight) <= best <= np.nansum(solved.weight) + solved.gap + 1e-9
 
 
 def test_a_hard_assignment_is_left_unproved_and_stays_one_to_one():
