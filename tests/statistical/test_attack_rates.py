@@ -102,8 +102,8 @@ def test_mahalanobis_and_self_training_against_normal_noise(reference_data, stre
     near(aware, target, tolerance, 0.012)
     blind = rates(reference_data, "normal", strength, sf.DistanceLinkage(metric="mahalanobis"), seeds=2)
     near(blind, target, tolerance, 0.012)
-    alone = rates(reference_data, "normal", strength, sf.SelfTrainedLinkage(space="values"), seeds=1)
-    assert alone[0] >= aware[0] - 0.02  # the same file: the difference hardly varies
+    alone = rates(reference_data, "normal", strength, sf.SelfTrainedLinkage(space="values"), seeds=2)
+    assert np.mean(alone) >= np.mean(aware) - 0.02
 
 
 @pytest.mark.parametrize("strength", [0.01, 0.05, 0.10, 0.20])
@@ -124,7 +124,7 @@ def test_the_order_of_the_attacks(reference_data):
         sf.SelfTrainedLinkage(known=columns),
         sf.RankAttack(columns=columns),
     ]
-    means = [rates(reference_data, "rank", 0.15, a, seeds=1)[0] for a in attacks]
+    means = [np.mean(rates(reference_data, "rank", 0.15, a, seeds=2)) for a in attacks]
     assert means == sorted(means)
     assert means[2] == pytest.approx(0.457, abs=0.05)
     # Nothing known of the mask, and nine in ten are found: far above the published .34.
