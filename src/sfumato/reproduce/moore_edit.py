@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any, Final
 
 import numpy as np
@@ -11,10 +10,10 @@ import polars as pl
 
 import sfumato as sf
 from sfumato.decks.housing import KEYS, MONEY
-from sfumato.draws import Seed
 from sfumato.masks._key_order import key_classes, max_within_sd, near_optimal
 from sfumato.microdata import Microdata
-from sfumato.reproduce.framework import FITTED, SHOWN, STAND_IN, Context, Table, carry_out, number
+from sfumato.reproduce.framework import FITTED, STAND_IN, Context, Table, carry_out, number
+from sfumato.reproduce.moore_times import edit_times
 from sfumato.utility.bias import acceptable_range, bias_of_means, share_to_keep
 from sfumato.utility.dissimilarity import dissimilarity
 
@@ -474,32 +473,4 @@ def appendix(context: Context) -> list[Table]:
     return [theorems, eight]
 
 
-def times(context: Context) -> Table:
-    """The processing times."""
-    table = Table(
-        "Section XIII. Processing time",
-        "CPU seconds on a VAX 9000 for 65,000 records. Ours doesn't sort: one representative of each class "
-        "is enough, and the steps are one; the CPU time of the whole edit in this run, checks of its "
-        "guarantees included.",
-        timing=True,
-    )
-    data = deck(context)
-    mask = sf.ConfidentialityEdit2000(tolerance=2, order=list(ORDERS[0]))
-    best = math.inf
-    for seed in range(3):
-        cpu = time.process_time()
-        mask.carry_out(data, Seed.from_int(seed).draws("time"))
-        best = min(best, time.process_time() - cpu)
-    for step, text in TIMES.items():
-        table.add(step, "CPU s", text, best if step == "total" else None, standing=SHOWN)
-    parts = sum(number(v) for k, v in TIMES.items() if k != "total")
-    table.claim(
-        "the printed steps don't add up to the printed total",
-        abs(parts - number(TIMES["total"])) > 0.005 * len(TIMES),
-        f"{parts:.2f} s, printed {TIMES['total']}",
-        ours=True,
-    )
-    return table
-
-
-TABLES: Final = (examples, table_5, tables_6_and_7, range_example, appendix, times)
+TABLES: Final = (examples, table_5, tables_6_and_7, range_example, appendix, edit_times)
