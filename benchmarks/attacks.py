@@ -24,9 +24,9 @@ import polars as pl
 
 import sfumato as sf
 from harness import DOCS, Table
-from sfumato.microdata import Microdata
-from sfumato.risk.curve import known_curve
+from sfumato.data.microdata import Microdata
 from sfumato.risk.intruder import TABLE_5
+from sfumato.run.curve import known_curve
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 Cells = dict[str, list[float]]

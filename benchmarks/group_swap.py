@@ -25,7 +25,7 @@ import sfumato as sf
 from group_swap_tables import files, settings, write_tables
 from harness import Table, time_it
 from sfumato.draws import Seed
-from sfumato.masks._strata_pairs import Distances, fit_pair, linear_distances, pair_strata
+from sfumato.masks.group_swap.pairs import Distances, fit_pair, linear_distances, pair_strata
 from sfumato.utility.overlap_table import overlap_table
 
 ABOUT = """

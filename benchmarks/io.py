@@ -14,7 +14,7 @@ import pyreadstat
 import sfumato as sf
 from harness import Table, Timing, arguments, time_it
 from sfumato.io import write_chunks
-from sfumato.suggest import suggest
+from sfumato.plan.suggest.roles import suggest
 
 ABOUT = """
 One file of six whole-number columns, four of amounts with cents and two of text. Times are the best of

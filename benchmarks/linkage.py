@@ -22,9 +22,9 @@ from scipy.optimize import linear_sum_assignment
 import sfumato as sf
 from harness import Table, arguments, time_it
 from sfumato.draws import Seed
-from sfumato.risk.linkage.assign import link
-from sfumato.risk.linkage.blocks import make_blocks
-from sfumato.risk.linkage.compare import agreement_fields
+from sfumato.linkage.assign import link
+from sfumato.linkage.blocks import make_blocks
+from sfumato.linkage.fields import agreement_fields
 
 ABOUT = """
 *Pairs a second*: the same pairs compared on the same 8 numbers, 10,000 by 10,000 records in blocks of 250

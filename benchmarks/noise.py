@@ -80,7 +80,7 @@ def in_memory(table: Table, n: int) -> None:
 STREAM = """
 import sys, time, resource, polars as pl, pyarrow.parquet as pq, sfumato as sf
 from sfumato.draws import Seed
-from sfumato.masks.base import Notes
+from sfumato.contract.mask import Notes
 source, target, step = sys.argv[1], sys.argv[2], 1 << 20
 data = sf.Microdata(pl.scan_parquet(source))
 mask = sf.AdditiveNoise(columns=data.columns, variance_ratio=0.1)

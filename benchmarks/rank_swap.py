@@ -18,11 +18,12 @@ import polars as pl
 
 import sfumato as sf
 from harness import Table, time_it
+from sfumato.contract.mask import Notes
 from sfumato.draws import Draws, Seed
 from sfumato.kernels.rank_swap import pair_geometric, pair_uniform
-from sfumato.masks._rank_ranks import order_ties, rank
-from sfumato.masks._rank_targets import Law, Spread, Target, solve
-from sfumato.masks.base import Notes, in_threads
+from sfumato.masks.rank_swap.ranks import order_ties, rank
+from sfumato.masks.rank_swap.targets import Law, Spread, Target, solve
+from sfumato.parallel import in_threads
 
 ABOUT = """
 One column of lognormal values (σ = 1), as floats and as whole numbers, on one thread. *mask* is the

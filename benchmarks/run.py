@@ -36,7 +36,7 @@ done.set()
 
 BARE = ("import polars as pl", "pl.read_parquet(sys.argv[1]).write_parquet(sys.argv[2])")
 OURS = (
-    "import sfumato as sf, sfumato.io, sfumato.release, sfumato.report\n"
+    "import sfumato as sf, sfumato.io, sfumato.release.write, sfumato.report\n"
     "import pyarrow.parquet\nfrom sfumato import registry\nregistry.masks()",
     "plan = sf.Plan(steps=[sf.TopBottomCode(columns=['x1', 'x2'], top_percent=1)])\n"
     "plan.run(sf.read(sys.argv[1]), seed=1).release(sys.argv[2])",

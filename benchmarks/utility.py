@@ -19,7 +19,7 @@ import polars as pl
 
 import sfumato as sf
 from harness import DOCS, Table, arguments, time_it
-from sfumato.search import search
+from sfumato.experiment.search import search
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 VERDICTS: list[tuple[str, float, str, float]] = []

@@ -12,9 +12,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Measure
 from sfumato.errors import ParameterError, did_you_mean
-from sfumato.masks.base import Mask
-from sfumato.measures import Measure
 
 
 @cache

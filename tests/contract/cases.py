@@ -42,11 +42,11 @@ import numpy as np
 import polars as pl
 
 import sfumato as sf
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Measure
+from sfumato.contract.parameters import Declared
+from sfumato.data.microdata import Microdata
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.masks.base import Mask
-from sfumato.measures import Measure
-from sfumato.microdata import Microdata
-from sfumato.parameters import Declared
 
 MONEY = ("INCOME", "WAGE", "RENT", "WEALTH")
 KEYS = ("SEX", "RACE", "AGEGRP")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import sfumato as sf
-from sfumato.masks.base import Mask
-from sfumato.measures import Measure
-from sfumato.microdata import Microdata
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Measure
+from sfumato.data.microdata import Microdata
 
 CASES: dict[str, Callable[[Microdata], Mask | Measure]] = {
     "group_swap": lambda data: sf.GroupSwap(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 import sfumato as sf
-from sfumato.masks.base import Mask
-from sfumato.measures import Measure
-from sfumato.microdata import Microdata
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Measure
+from sfumato.data.microdata import Microdata
 
 
 def _distortion(data: Microdata) -> Mask:

@@ -13,11 +13,11 @@ from cases import MONEY, deck_for, example, no_strength
 
 import sfumato as sf
 from sfumato import registry
+from sfumato.contract.guarantees import changed
+from sfumato.contract.mask import Locality, Mask, Notes, RowsMask
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws, Seed, Stream
 from sfumato.errors import SfumatoError
-from sfumato.guarantees import changed
-from sfumato.masks.base import Locality, Mask, Notes, RowsMask
-from sfumato.microdata import Microdata
 
 MASKS = registry.masks()
 every_mask = pytest.mark.parametrize("cls", MASKS.values(), ids=MASKS)

@@ -15,10 +15,11 @@ from cases import KEYS, MONEY, deck, example, trade_offs
 
 import sfumato as sf
 from sfumato import registry
+from sfumato.contract.measure import Measure
+from sfumato.contract.result import Result
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws, Seed, Stream
 from sfumato.errors import MeasureError, SfumatoError
-from sfumato.measures import Measure, Result
-from sfumato.microdata import Microdata
 
 MEASURES = registry.measures()
 BOTH = {n: c for n, c in MEASURES.items() if c.files == "both"}

@@ -8,10 +8,10 @@ import tomllib
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sfumato import plan_source
 from sfumato.errors import SfumatoError
-from sfumato.plan import Plan
-from sfumato.plan_reader import read_plan
+from sfumato.plan import source as plan_source
+from sfumato.plan.plan import Plan
+from sfumato.plan.reader import read_plan
 
 GOOD = """\
 format = 1

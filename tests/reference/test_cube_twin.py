@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.draws import Seed
 from sfumato.kernels.cube import cube, null_vector
-from sfumato.masks._strata_swap import balanced, inclusion, successive
+from sfumato.masks.group_swap.swap import balanced, inclusion, successive
 
 
 def draws(number: int) -> np.random.Generator:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.kernels import edits
-from sfumato.masks import _classes
-from sfumato.masks._key_order import key_classes, max_within_sd, near_optimal
-from sfumato.masks._partners import find_partners
+from sfumato.masks.edits import classes as _classes
+from sfumato.masks.edits.key_order import key_classes, max_within_sd, near_optimal
+from sfumato.masks.edits.partners import find_partners
 from sfumato.utility.bias import bias_of_means
 
 

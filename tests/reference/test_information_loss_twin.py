@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import sfumato as sf
-from sfumato.utility import _paired
-from sfumato.utility._paired import paired_moments
+from sfumato.stats import pairing as _paired
+from sfumato.stats.pairing import paired_moments
 
 
 def twin(x: np.ndarray, z: np.ndarray) -> dict[str, float]:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli import main
-from sfumato.reproduce import PAPERS, module_of, moore_swapping, pages, rerun, rerun_all, yancey_incomes
-from sfumato.reproduce.framework import (
+from papers import PAPERS, module_of, moore_swapping, pages, rerun, rerun_all, yancey_incomes
+from papers.framework import (
     ABSENT,
     FITTED,
     MISPRINT,
@@ -24,7 +23,8 @@ from sfumato.reproduce.framework import (
     load,
     save,
 )
-from sfumato.reproduce.oganian_readings import TITANIC, Pairings, every_pairing, moments, read, swap
+from papers.oganian_readings import TITANIC, Pairings, every_pairing, moments, read, swap
+from sfumato.cli import main
 
 
 def test_a_verdict_follows_from_the_figures() -> None:

@@ -133,7 +133,7 @@ def test_the_order_of_the_attacks(reference_data):
 
 def test_few_known_variables(reference_data):
     """FORMULAS 7, rank swap 15%, means over subsets: 3 known .05, 7 known .67 (method-aware)."""
-    from sfumato.risk.curve import known_curve
+    from sfumato.run.curve import known_curve
 
     curve = known_curve(
         sf.RankAttack(partner="uniform"),

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.masks._strata_pairs import Distances, fit_pair
-from sfumato.microdata import Microdata
+from sfumato.data.microdata import Microdata
+from sfumato.masks.group_swap.pairs import Distances, fit_pair
 from sfumato.utility.overlap_table import overlap_table
 
 NUMBERS = "EXPTOTAL + BEDS + SEENCNT + EOYCNT"

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import MeasureError, ParameterError
 from sfumato.kernels import rank_attack as kernels
-from sfumato.risk.battery import fitting_attacks, run_battery
-from sfumato.risk.curve import known_curve
+from sfumato.linkage.points import whitener
 from sfumato.risk.intruder import TABLE_5
-from sfumato.risk.linkage.points import whitener
+from sfumato.run.battery import fitting_attacks, run_battery
+from sfumato.run.curve import known_curve
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import linkage_twins as twins

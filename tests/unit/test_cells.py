@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cells import CellTable, coding, combinations_up_to, frequency
+from sfumato.cells import CellTable, combinations_up_to, frequency
 from sfumato.cells import assess as assess_module
+from sfumato.data import codes as coding
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import key_combinations as twin

@@ -158,7 +158,7 @@ def test_completion(shell: str, capsys) -> None:
 def test_a_defect_shows_no_traceback_and_no_data(
     folder: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sfumato.plan import Plan
+    from sfumato.plan.plan import Plan
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("value 12345 of INCOME")

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.contract.mask import Notes, RowsMask
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed
 from sfumato.errors import MaskError, ParameterError
-from sfumato.masks.base import Notes, RowsMask
 from sfumato.masks.coding import SharedExtreme, TopBottomCode, WithinCodes
-from sfumato.microdata import Microdata
 
 
 def coded(values: list[object], dtype: pl.DataType | None = None, **parameters: object) -> Microdata:

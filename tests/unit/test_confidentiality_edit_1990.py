@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.contract.mask import Notes
 from sfumato.errors import MaskError, ParameterError
-from sfumato.masks.base import Notes
 
 KEYS = [
     "WHITES",

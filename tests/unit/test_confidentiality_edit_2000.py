@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.contract.mask import Notes
 from sfumato.errors import MaskError, ParameterError
-from sfumato.masks._neighbour_swap import records_changed
-from sfumato.masks.base import Notes
+from sfumato.masks.edits.neighbour_swap import records_changed
 from sfumato.utility.bias import acceptable_range, bias_of_means, share_to_keep
 
 KEYS = ["REGION", "BEDROOMS", "BATHS", "YR_BLT"]

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.contract.mask import Notes
 from sfumato.draws import Seed
 from sfumato.errors import MaskError, ParameterError
-from sfumato.masks._reflection import householder
-from sfumato.masks.base import Notes
+from sfumato.masks.noise.reflection import householder
 
 
 def run(mask: Any, data: sf.Microdata) -> tuple[np.ndarray[Any, Any], Notes, sf.Microdata]:

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.data.microdata import Microdata
 from sfumato.decks.housing import KEYS, MONEY, TOP
-from sfumato.microdata import Microdata
 
 # RR96/04, Table 1: eligible values, mean, standard deviation.
 TABLE_1 = {

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.contract.guarantees import broken_sums
+from sfumato.data.microdata import Microdata
 from sfumato.decks.incomes import COMPONENTS, FLAGS, INCOMES, RECORDS
-from sfumato.guarantees import broken_sums
-from sfumato.microdata import Microdata
 
 # Table 1, Table 2 and Table 4 (raw columns).
 MEANS = {"WAGE": 23_799, "TAX_INT": 1_825, "DIVIDEND": 587, "RENT": 1_190, "NTAX_INT": 342, "SOC_SEC": 947}

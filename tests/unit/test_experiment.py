@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.cli.command import call
 from sfumato.cli.compare import parse_vary
-from sfumato.cli.frame import call
 from sfumato.errors import MeasureError, ParameterError
-from sfumato.frontier import non_dominated
+from sfumato.experiment.outcome import non_dominated
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import sfumato as sf
-from sfumato.experiment_pool import ProcessError, _ended
+from sfumato.experiment.pool import ProcessError, _ended
 
 KILLED = """
 import multiprocessing, os, signal, sys
@@ -119,7 +119,7 @@ def test_a_defect_is_told_once_without_data_whichever_process_had_it(plan_file: 
 def test_the_hint_for_missing_measures_is_of_use_where_it_is_read(
     plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sfumato.cli.frame import call
+    from sfumato.cli.command import call
 
     bare = tmp_path / "bare.toml"
     bare.write_text(plan_file.read_text().split("[[measure]]")[0])

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.contract.mask import Notes
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed
 from sfumato.errors import MaskError, ParameterError
-from sfumato.masks.base import Notes
-from sfumato.microdata import Microdata
 from sfumato.utility.overlap_table import overlap_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -294,7 +294,7 @@ def test_a_formula_over_a_text_with_many_levels() -> None:
 def test_a_plan_file_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str, code: int, said: str
 ) -> None:
-    from sfumato.cli.frame import call
+    from sfumato.cli.command import call
 
     frame = people(300, 4).frame.with_columns(
         GONE=pl.lit(None, dtype=pl.Float64),

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.errors import GuaranteeError
-from sfumato.guarantees import (
+from sfumato.contract.guarantees import (
     Guarantee,
     SameMoments,
     SameMultiset,
@@ -25,8 +24,9 @@ from sfumato.guarantees import (
     changed,
     same_memory,
 )
-from sfumato.masks._noise_notes import InflatedMoments
-from sfumato.masks.base import Mask
+from sfumato.contract.mask import Mask
+from sfumato.errors import GuaranteeError
+from sfumato.masks.noise.notes import InflatedMoments
 
 DATA = sf.Microdata(
     pl.DataFrame(

@@ -128,7 +128,7 @@ def test_bad_parameters_are_refused() -> None:
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sfumato.utility import _paired
+    from sfumato.stats import pairing as _paired
 
     monkeypatch.setattr(_paired, "BLOCK_RECORDS", 64)
     values = [math.exp(math.sin(k * k)) for k in range(6000)]

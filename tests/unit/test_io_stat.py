@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.data.schema import Range
 from sfumato.errors import InputError, SfumatoWarning
-from sfumato.schema import Range
 
 # The guard starts a process for each file; one test of it is enough.
 FAST = {"guard": False}

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import MeasureError
-from sfumato.risk.linkage.em import Patterns, fit_em, random_agreement
-from sfumato.risk.linkage.weights import decision_thresholds, log_weights
+from sfumato.linkage.em import Patterns, fit_em, random_agreement
+from sfumato.linkage.weights import decision_thresholds, log_weights
 
 
 def exact_patterns(m, u, share, pairs=1e6):

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed
 from sfumato.kernels import linkage as kernels
 from sfumato.kernels import linkage_sparse
-from sfumato.microdata import Microdata
-from sfumato.risk.linkage import assign, blocks, compare, sparse
+from sfumato.linkage import assign, blocks, sparse
+from sfumato.linkage import fields as compare
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import linkage_twins as twins

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError, ParameterError
-from sfumato.risk.linkage.results import wilson, zone_threshold
+from sfumato.linkage.results import wilson, zone_threshold
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import linkage_twins as twins

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.contract.mask import Notes
 from sfumato.draws import Seed
 from sfumato.errors import MaskError, ParameterError
 from sfumato.masks._cells import collapse
-from sfumato.masks.base import Notes
 from sfumato.masks.linkage_swap import exchange
 
 

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.contract.guarantees import SameMoments, SumRule
+from sfumato.contract.mask import Notes
+from sfumato.data.sums import circular, touched_rules
 from sfumato.draws import Seed
 from sfumato.errors import MaskError, ParameterError
-from sfumato.guarantees import SameMoments, SumRule
-from sfumato.masks._sums import circular, touched_rules
-from sfumato.masks.base import Notes
 
 
 def incomes(n: int = 400, seed: int = 0, *, other: bool = False) -> sf.Microdata:

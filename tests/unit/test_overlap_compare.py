@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.cli.frame import call
+from sfumato.cli.command import call
 from sfumato.draws import Seed
 from sfumato.errors import MeasureError
-from sfumato.experiment import _once, _seed_of
-from sfumato.masks.group_swap import GroupSwap
-from sfumato.replicates import Shared
+from sfumato.experiment.cache import Shared
+from sfumato.experiment.grid import _once, _seed_of
+from sfumato.masks.group_swap.group_swap import GroupSwap
 from sfumato.utility.overlap_table import Analysis, overlap_table
 
 

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato import plan_source
 from sfumato.errors import InputError, ParameterError, PlanError
-from sfumato.plan import Limit, Plan
-from sfumato.plan_reader import read_partly, read_plan
-from sfumato.plan_schema import plan_schema
+from sfumato.plan import source as plan_source
+from sfumato.plan.json_schema import plan_schema
+from sfumato.plan.plan import Limit, Plan
+from sfumato.plan.reader import read_partly, read_plan
 
 GOOD = """\
 # a plan with a comment

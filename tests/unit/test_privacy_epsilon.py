@@ -9,7 +9,13 @@ from fractions import Fraction
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.privacy import epsilon_per_record, in_words, invariants, permutation_epsilon, rate_for_epsilon
+from sfumato.stats.swap_epsilon import (
+    epsilon_per_record,
+    in_words,
+    invariants,
+    permutation_epsilon,
+    rate_for_epsilon,
+)
 
 
 def law(rates: list[Fraction]) -> dict[tuple[int, ...], Fraction]:

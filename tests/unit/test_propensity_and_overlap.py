@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import sfumato as sf
+from sfumato.contract.measure import Attack
+from sfumato.contract.result import Result
 from sfumato.errors import MeasureError, ParameterError
-from sfumato.measures import Result
-from sfumato.risk.base import Attack
-from sfumato.utility._design import formula_columns, formula_problem
+from sfumato.stats.design import formula_columns, formula_problem
 from sfumato.utility.distributions import distances
 from sfumato.utility.intervals import estimable, overlap
 
@@ -100,7 +100,7 @@ def test_the_score_step_is_what_a_refit_gives() -> None:
 def test_the_score_null_of_all_shuffles_has_its_exact_mean() -> None:
     from itertools import combinations
 
-    from sfumato.utility._null import basis
+    from sfumato.stats.shuffled import basis
 
     rng = np.random.default_rng(12)
     X = rng.normal(size=(8, 3))

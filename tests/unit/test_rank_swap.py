@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.contract.guarantees import SameMultiset
 from sfumato.draws import Seed
-from sfumato.guarantees import SameMultiset
-from sfumato.masks._rank_ranks import window_ranks
-from sfumato.masks._rank_targets import (
+from sfumato.masks.rank_swap.ranks import window_ranks
+from sfumato.masks.rank_swap.targets import (
     MEAN_POOL,
     MEAN_SHIFT,
     MEAN_SQUARE_SHIFT,

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.data.hierarchy import Hierarchy
+from sfumato.data.microdata import Microdata
+from sfumato.data.recoding import read_grc, span
+from sfumato.data.schema import Variable
 from sfumato.errors import InputError, MaskError, ParameterError, SchemaError
-from sfumato.hierarchy import Hierarchy
 from sfumato.masks.recode import Coarser, Recode, Truncate
-from sfumato.microdata import Microdata
-from sfumato.recoding import read_grc, span
-from sfumato.schema import Variable
 
 
 def recoded(values: list[Any], variable: dict[str, Any] | None = None, **parameters: Any) -> Microdata:

@@ -19,7 +19,7 @@ import pytest
 import sfumato as sf
 from sfumato.draws import Seed
 from sfumato.errors import ReleaseError
-from sfumato.release import CHUNK, check_release, release_order, released_columns
+from sfumato.release.write import CHUNK, check_release, release_order, released_columns
 
 
 def people(n: int = 300) -> sf.Microdata:
@@ -199,7 +199,7 @@ def test_the_look_back_catches_another_file(tmp_path) -> None:
     done = run()
     release = done.release(tmp_path / "r")
     order = release_order(done)
-    from sfumato.release import _chunks, _digest, _Written
+    from sfumato.release.write import _chunks, _digest, _Written
 
     written = _Written(tuple(_digest(c) for c in _chunks(done, released_columns(done), order)))
     check_release(done, release.data, released_columns(done), order, written)

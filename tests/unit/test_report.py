@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato import report
-from sfumato.cli.frame import call
+from sfumato.cli.command import call
 from sfumato.report import charts
 from sfumato.report.pictures import round_edges
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cli.frame import call
+from sfumato.cli.command import call
 from sfumato.errors import MeasureError, ParameterError
-from sfumato.search import search
-from sfumato.surface import _Data, _given, _matern, distances, fit_surface, spread_out
+from sfumato.experiment.prediction import _Data, _given, _matern, distances, fit_surface, spread_out
+from sfumato.experiment.search import search
 
 # -- the surface ----------------------------------------------------------------------------------
 

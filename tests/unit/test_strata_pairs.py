@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.masks._strata_matching import lazy_matching
-from sfumato.masks._strata_pairs import (
+from sfumato.masks.group_swap.matching import lazy_matching
+from sfumato.masks.group_swap.pairs import (
     Distances,
     fit_pair,
     greedy,
@@ -20,7 +20,7 @@ from sfumato.masks._strata_pairs import (
     matching,
     pair_strata,
 )
-from sfumato.masks._strata_swap import allocate
+from sfumato.masks.group_swap.swap import allocate
 
 
 class Given(Distances):
@@ -166,7 +166,7 @@ def test_a_matching_that_is_cut_short_is_told(monkeypatch: pytest.MonkeyPatch) -
 
     import sfumato as sf
     from sfumato.draws import Seed
-    from sfumato.masks import _strata_matching
+    from sfumato.masks.group_swap import matching as _strata_matching
 
     rng = np.random.default_rng(2)
     frame = pl.DataFrame({"AREA": np.repeat(np.arange(9), 20), "X": rng.normal(0, 1, 180)})

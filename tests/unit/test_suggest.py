@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.guarantees import broken_sums
-from sfumato.suggest import plan_text, suggest
-from sfumato.suggest_codes import codes_of
-from sfumato.suggest_sums import find_sums
+from sfumato.contract.guarantees import broken_sums
+from sfumato.plan.suggest.codes import codes_of
+from sfumato.plan.suggest.roles import plan_text, suggest
+from sfumato.plan.suggest.sums import find_sums
 
 
 def people(n: int = 2000, seed: int = 1) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import random
 import polars as pl
 
 import sfumato as sf
-from sfumato.suggest import plan_text, suggest
+from sfumato.plan.suggest.roles import plan_text, suggest
 
 
 def people(n: int = 400) -> pl.DataFrame:

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.contract.guarantees import SameTable
 from sfumato.draws import Seed
-from sfumato.guarantees import SameTable
 
 # Moore (1996), section VI: race swapped within occupation, then occupation within race.
 RACE = [list("WWBBBBWW"), list("BWBWBWWB"), list("BWBWBWWB")]

@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SchemaError
-from sfumato.vetting import vet
+from sfumato.plan.check import vet
 
 
 def problems(frame: pl.DataFrame, **schema) -> list[str]:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.data.microdata import IntArray
 from sfumato.errors import ParameterError
-from sfumato.microdata import IntArray
 
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable
@@ -200,7 +200,7 @@ def _count_blocks(
     per_cell: npt.NDArray[np.int32],
 ) -> None:
     from sfumato.kernels.cells import count_flags
-    from sfumato.masks.base import in_threads, threads
+    from sfumato.parallel import in_threads, threads
 
     workers = max(1, min(threads(), len(blocks)))
     tallies = [np.zeros(len(table), np.int32) for _ in range(workers)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.cells.coding import label, pack
+from sfumato.data.codes import label, pack
 
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sfumato.cells.suppression import WIDE, Suppression, each_record
-from sfumato.microdata import BoolArray, FloatArray
+from sfumato.data.microdata import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable

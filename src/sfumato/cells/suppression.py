@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.cells.assess import flagged
-from sfumato.cells.coding import label, pack
+from sfumato.data.codes import label, pack
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray
 from sfumato.errors import MaskError
-from sfumato.microdata import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable

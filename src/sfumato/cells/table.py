@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.coding import code_column, label, pack
+from sfumato.data.codes import code_column, label, pack
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.errors import InputError, ParameterError, counted, did_you_mean
-from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
 
 if TYPE_CHECKING:
     from sfumato.cells.assess import Assessment
-    from sfumato.schema import Variable
+    from sfumato.data.schema import Variable
 
 
 class Recoder(Protocol):

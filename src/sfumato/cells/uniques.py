@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.cells.coding import label, pack
 from sfumato.cells.suppression import KeyLists
-from sfumato.microdata import IntArray
+from sfumato.data.codes import label, pack
+from sfumato.data.microdata import IntArray
 
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable

@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
 
         print(f"sfumato {__version__}")
         return 0
-    from sfumato.cli.frame import call
+    from sfumato.cli.command import call
 
     return call(words[0], words[1:])
 

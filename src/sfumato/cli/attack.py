@@ -7,10 +7,10 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.frame import OK, print_json, progress, say
+from sfumato.cli.command import OK, print_json, progress, say
 
 if TYPE_CHECKING:
-    from sfumato.risk.battery import Battery
+    from sfumato.run.battery import Battery
 
 HELP = "attack the masked file as an intruder would"
 EXAMPLE = """  sfumato attack people.toml
@@ -44,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from sfumato.draws import Seed
     from sfumato.errors import SfumatoWarning
-    from sfumato.plan import Plan
-    from sfumato.risk.battery import run_battery
-    from sfumato.risk.curve import known_curve
+    from sfumato.plan.plan import Plan
+    from sfumato.run.battery import run_battery
+    from sfumato.run.curve import known_curve
 
     # The plan's own measures and limits aren't asked for here.
     plan = replace(Plan.load(args.plan), measures=(), limits=())

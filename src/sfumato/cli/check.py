@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from sfumato.cli.frame import BAD, OK, print_json, say
+from sfumato.cli.command import BAD, OK, print_json, say
 
 if TYPE_CHECKING:
     from sfumato.errors import Problem
-    from sfumato.plan import Plan
+    from sfumato.plan.plan import Plan
 
 HELP = "find every mistake in a plan without running it"
 EXAMPLE = """  sfumato check people.toml
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.schema:
-        from sfumato.plan_schema import plan_schema
+        from sfumato.plan.json_schema import plan_schema
 
         print_json(plan_schema())
         return OK
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from sfumato.errors import Problem
-    from sfumato.plan_reader import read_partly
-    from sfumato.plan_source import read_text
+    from sfumato.plan.reader import read_partly
+    from sfumato.plan.source import read_text
 
     path = Path(args.plan)
     read = read_partly(read_text(path), base=path.parent)
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_data(plan: Plan) -> list[Problem]:
     """What a run would refuse before it masks anything: sums that don't add up, text among numbers."""
     from sfumato.errors import SfumatoError
-    from sfumato.vetting import vet
+    from sfumato.plan.check import vet
 
     if plan.data_path is None:
         return []

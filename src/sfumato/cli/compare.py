@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sfumato.cli.frame import OK, print_json, progress, say
+from sfumato.cli.command import OK, print_json, progress, say
 
 OVERLAPS = "overlaps.csv"
 HELP = "run a plan over a grid of parameters and draw the risk-utility map"
@@ -49,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from sfumato.errors import MeasureError
-    from sfumato.experiment import Experiment
-    from sfumato.frontier import Outcome
-    from sfumato.plan import Plan
+    from sfumato.experiment.grid import Experiment
+    from sfumato.experiment.outcome import Outcome
+    from sfumato.plan.plan import Plan
 
     plan = Plan.load(args.plan)
     vary = dict(parse_vary(word) for word in args.vary)
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(args.json) as tell:
         how = {"seed": args.seed, "folder": args.out, "processes": args.processes, "progress": tell}
         if args.search:
-            from sfumato.search import search
+            from sfumato.experiment.search import search
 
             found_by = search(experiment, budget_percent=args.budget_percent, **chosen, **how)
             outcome = found_by.outcome

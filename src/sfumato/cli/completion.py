@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 from sfumato.cli import COMMANDS, present
-from sfumato.cli.frame import OK, say
+from sfumato.cli.command import OK, say
 
 HELP = "print the shell's completion script"
 EXAMPLE = """  sfumato completion bash > ~/.local/share/bash-completion/completions/sfumato

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sfumato.cli.frame import OK, progress, say
+from sfumato.cli.command import OK, progress, say
 
 HELP = "make the housing deck, mask it, attack it, write a report"
 EXAMPLE = """  sfumato demo
@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import sfumato as sf
     from sfumato import report
-    from sfumato.atomic import refuse_foreign
     from sfumato.errors import InputError
+    from sfumato.io.atomic import refuse_foreign
 
     folder = Path(args.out)
     for name in ("housing.parquet", "plan.toml", "release"):

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.frame import OK, print_json, refuse_same, say
+from sfumato.cli.command import OK, print_json, refuse_same, say
 
 if TYPE_CHECKING:
-    from sfumato.suggest import Suggestion
+    from sfumato.plan.suggest.roles import Suggestion
 
 HELP = "write a first, commented plan for a data file"
 EXAMPLE = """  sfumato init people.csv                    writes people.toml
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from sfumato.io import read
     from sfumato.io.files import replacing
-    from sfumato.suggest import plan_text, suggest
+    from sfumato.plan.suggest.roles import plan_text, suggest
 
     file = Path(args.file)
     out = Path(args.out) if args.out else Path(_stem(file) + ".toml")
@@ -72,7 +72,7 @@ def _from(plan: Path, file: Path) -> str:
 
 
 def _tell(found: Suggestion, out: Path) -> None:
-    from sfumato.suggest_plan import comment
+    from sfumato.plan.suggest.draft import comment
 
     roles: dict[str, Any] = found.schema.to_dict()["roles"]
     many = [(found.records, "record"), (len(found.types), "column")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sfumato.cli.frame import OK, print_json, say
+from sfumato.cli.command import OK, print_json, say
 
 HELP = "write the report of a release again"
 EXAMPLE = """  sfumato report releases/people

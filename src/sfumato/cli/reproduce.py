@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
-from sfumato.cli.frame import OK, print_json, say
+from sfumato.cli.command import OK, print_json, say
 
 HELP = "rerun the tables of the papers, and write what was printed beside what we get"
 EXAMPLE = """  sfumato reproduce                          all papers, the pages of docs/reproduce
@@ -14,10 +15,11 @@ EXAMPLE = """  sfumato reproduce                          all papers, the pages 
   sfumato reproduce --quick                  a minute; shows verdicts, writes no page"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sfumato.reproduce import PAPERS
+PAPERS = ("kim-winkler", "moore-edit", "moore-swapping", "oganian", "yancey")
 
-    parser.add_argument("paper", nargs="?", choices=sorted(PAPERS), help="one paper; by default all")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paper", nargs="?", choices=PAPERS, help="one paper; by default all")
     parser.add_argument(
         "--quick", action="store_true", help="few seeds, wide tolerances; no pages unless --out is given"
     )
@@ -32,8 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from sfumato.errors import InputError
-    from sfumato.reproduce import PAPERS, pages, rerun_all
-    from sfumato.reproduce.framework import ABSENT, FAILS, NOT, load, save
+
+    find_papers()
+    from papers import PAPERS, pages, rerun_all
+    from papers.framework import ABSENT, FAILS, NOT, load, save
 
     if args.seeds is not None and args.seeds < 2:
         raise InputError(f"--seeds must be at least 2, not {args.seeds}")
@@ -76,6 +80,20 @@ def checkout() -> Path | None:
     """The folder of our own checkout, where the package runs from one."""
     folder = Path(__file__).resolve().parents[3]
     return folder if (folder / "pyproject.toml").is_file() and (folder / "docs").is_dir() else None
+
+
+def find_papers() -> None:
+    """Make the package ``papers`` of our own checkout importable, or say where it is to be had."""
+    from sfumato.errors import InputError
+
+    home = checkout()
+    if home is None or not (home / "papers" / "__init__.py").is_file():
+        raise InputError(
+            "the papers are rerun by a part of sfumato's repository that isn't installed with the package",
+            hint="get the repository and run `make reproduce` there",
+        )
+    if str(home) not in sys.path:
+        sys.path.insert(0, str(home))
 
 
 def default_out() -> Path:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.frame import OK, print_json, say
+from sfumato.cli.command import OK, print_json, say
 
 if TYPE_CHECKING:
     from sfumato.cells import Assessment
-    from sfumato.microdata import Microdata
-    from sfumato.plan import Plan
+    from sfumato.data.microdata import Microdata
+    from sfumato.plan.plan import Plan
     from sfumato.risk.tolerance import Tolerance
 
 HELP = "show which key combinations are unsafe, before and after the plan's recodes"
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from sfumato.plan import Plan
+    from sfumato.plan.plan import Plan
 
     plan = Plan.load(args.plan)
     data = plan.data()

@@ -7,11 +7,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.frame import FAILED, OK, print_json, progress, say
+from sfumato.cli.command import FAILED, OK, print_json, progress, say
 
 if TYPE_CHECKING:
-    from sfumato.release import Release
-    from sfumato.run import Run
+    from sfumato.release.write import Release
+    from sfumato.run.run import Run
 
 HELP = "carry out a plan and write the release"
 EXAMPLE = """  sfumato run people.toml --out release
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from sfumato.draws import Seed
     from sfumato.errors import ParameterError, SfumatoWarning
-    from sfumato.plan import Plan
+    from sfumato.plan.plan import Plan
 
     if args.copies < 1:
         raise ParameterError("--copies must be at least 1")
@@ -86,8 +86,8 @@ def _folders(args: argparse.Namespace) -> list[Path]:
 
 def _refuse_existing(args: argparse.Namespace) -> None:
     """Better before an hour's work than after it."""
-    from sfumato.atomic import refuse_foreign
     from sfumato.errors import ReleaseError
+    from sfumato.io.atomic import refuse_foreign
 
     if args.save_seed and Path(args.save_seed).exists():
         raise ReleaseError(

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.frame import OK, print_json, refuse_same, say
+from sfumato.cli.command import OK, print_json, refuse_same, say
 
 if TYPE_CHECKING:
-    from sfumato.microdata import Microdata
+    from sfumato.data.microdata import Microdata
     from sfumato.tables import SafeTable
 
 HELP = "make a table safe: every cell empty or large enough"

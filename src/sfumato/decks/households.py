@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.data.schema import Code, Schema, Variable
 from sfumato.draws import Draws, Seed
 from sfumato.errors import ParameterError
-from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
-from sfumato.schema import Code, Schema, Variable
 
 GEOGRAPHY: Final = ("STATE", "COUNTY", "TRACT", "BLOCK")
 RACES: Final = ("WHITE", "BLACK", "INDIAN", "ASIAN", "OTHER")

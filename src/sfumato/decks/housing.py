@@ -12,8 +12,8 @@ from typing import Final
 
 import polars as pl
 
-from sfumato.microdata import Microdata
-from sfumato.schema import Schema, Variable
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Schema, Variable
 
 MONEY: Final = ("INCOME", "HOME_VAL", "MORTGAGE", "MAINTAIN", "TAXES")
 """The five continuous fields of both papers."""

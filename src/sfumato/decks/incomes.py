@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from sfumato.data.microdata import BoolArray, FloatArray, Microdata
+from sfumato.data.schema import Schema, Variable
 from sfumato.draws import Draws, Seed
-from sfumato.microdata import BoolArray, FloatArray, Microdata
-from sfumato.schema import Schema, Variable
 
 RECORDS: Final = 59_315
 INCOMES: Final = ("TOTAL_INC", "AGI", "WAGE", "TAX_INT", "DIVIDEND", "RENT", "NTAX_INT", "SOC_SEC")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sfumato.contract.guarantees import Check
+from sfumato.contract.mask import Mask, Notes
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws
-from sfumato.guarantees import Check
-from sfumato.masks.base import Mask, Notes
-from sfumato.microdata import Microdata
 
 
 class LocalEngine:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from sfumato.data.microdata import Microdata, as_microdata
+from sfumato.data.schema import ROLES, Schema, Variable
 from sfumato.errors import InputError
 from sfumato.io import files
 from sfumato.io.formats import FORMATS, Format, format_of
-from sfumato.microdata import Microdata, as_microdata
-from sfumato.schema import ROLES, Schema, Variable
 
 if TYPE_CHECKING:
     from sfumato.io.chunks import write_chunks

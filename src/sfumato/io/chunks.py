@@ -9,13 +9,13 @@ from typing import Any, Final, cast
 
 import polars as pl
 
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Schema
 from sfumato.errors import InputError
 from sfumato.io.arrow import plain, without_hidden_values
 from sfumato.io.delimited import append_delimited, opened
 from sfumato.io.files import replacing, written
 from sfumato.io.formats import format_of
-from sfumato.microdata import Microdata
-from sfumato.schema import Schema
 
 _ROWS_PER_GROUP: Final = 1 << 18
 

@@ -19,11 +19,11 @@ from typing import IO, Any, Final
 
 import polars as pl
 
+from sfumato.data.schema import Schema
 from sfumato.errors import InputError, SfumatoWarning, did_you_mean
 from sfumato.io import encodings
 from sfumato.io.files import explained, refuse_infinities, rows_said, unique_names
 from sfumato.io.infer import TextColumns, forced, not_numbers
-from sfumato.schema import Schema
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 _SNIFF_CHARACTERS: Final = 1 << 18

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from sfumato.data.schema import Code, Schema, Variable
 from sfumato.errors import InputError, did_you_mean
 from sfumato.io import argus, encodings
 from sfumato.io.files import (
@@ -22,7 +23,6 @@ from sfumato.io.files import (
     unique_names,
 )
 from sfumato.io.infer import TextColumns
-from sfumato.schema import Code, Schema, Variable
 
 
 def read_fixed_width(

@@ -13,12 +13,12 @@ from typing import Final
 
 import polars as pl
 
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Range, Variable
 from sfumato.errors import InputError, SfumatoWarning
 from sfumato.io import argus
 from sfumato.io.arrow import plain
 from sfumato.io.files import check_target, replacing, written
-from sfumato.microdata import Microdata
-from sfumato.schema import Range, Variable
 
 _NAME: Final = re.compile(r"^[^\s<>\",;]+$")
 

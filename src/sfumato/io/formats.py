@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import polars as pl
 
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Schema
 from sfumato.errors import InputError, did_you_mean
 from sfumato.io.files import replacing, written
-from sfumato.microdata import Microdata
-from sfumato.schema import Schema
 
 Frame = pl.DataFrame | pl.LazyFrame
 Reader = Callable[[Path, Schema | None, bool, dict[str, Any]], tuple[Frame, Schema]]

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import polars as pl
 
+from sfumato.data.schema import Code, Range, Schema, Variable
 from sfumato.errors import InputError, did_you_mean
 from sfumato.io.crash import refuse_crashing
 from sfumato.io.files import explained, refuse_infinities, unique_names
-from sfumato.schema import Code, Range, Schema, Variable
 
 _KINDS: Final = {"nominal": "categorical", "ordinal": "ordinal", "scale": "continuous"}
 _WHOLE_FORMAT: Final = re.compile(r"^[A-Z]*\d*(\.0)?$|^BEST\d*$", re.IGNORECASE)

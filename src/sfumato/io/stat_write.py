@@ -12,12 +12,12 @@ from typing import Any, Final, cast
 
 import polars as pl
 
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Range, Variable
 from sfumato.errors import InputError, SfumatoWarning
 from sfumato.io.arrow import plain
 from sfumato.io.files import written
 from sfumato.io.stat import LETTER_IN_LABEL
-from sfumato.microdata import Microdata
-from sfumato.schema import Range, Variable
 
 _MEASURES: Final = {"categorical": "nominal", "ordinal": "ordinal", "continuous": "scale"}
 _SPSS_NAME: Final = re.compile(r"^[^\W\d_][\w.@#$]{0,63}$")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from sfumato.masks.base import in_threads, threads
+from sfumato.parallel import in_threads, threads
 
 FloatArray = npt.NDArray[np.float64]
 

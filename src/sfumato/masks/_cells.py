@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from sfumato.guarantees import Guarantee
-from sfumato.microdata import IntArray, Microdata
+from sfumato.contract.guarantees import Guarantee
+from sfumato.data.microdata import IntArray, Microdata
 
 
 def collapse(

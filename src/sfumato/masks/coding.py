@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import Guarantee, SameMoments
+from sfumato.contract.mask import Notes, RowsMask
+from sfumato.contract.parameters import parameter
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
-from sfumato.guarantees import Guarantee, SameMoments
-from sfumato.masks.base import Notes, RowsMask
-from sfumato.microdata import Microdata
-from sfumato.parameters import parameter
-from sfumato.schema import Schema
 
 _SIDES = ("top", "bottom")
 

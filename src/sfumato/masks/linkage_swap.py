@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import Guarantee, SumRule
+from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.measure import Attack
+from sfumato.contract.parameters import parameter
+from sfumato.data.microdata import BoolArray, IntArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Stream
 from sfumato.errors import MaskError, ParameterError, Problem
-from sfumato.guarantees import Guarantee, SumRule
 from sfumato.masks._cells import SameStrings, collapse
-from sfumato.masks.base import Locality, Mask, Notes
-from sfumato.microdata import BoolArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk.base import Attack
-from sfumato.schema import Schema
 
 _CELL = "__cell"
 

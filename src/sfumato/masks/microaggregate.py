@@ -9,14 +9,15 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import Guarantee, SameMoments
+from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.parameters import parameter
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
-from sfumato.guarantees import Guarantee, SameMoments
-from sfumato.masks._noise_fit import refuse_huge
-from sfumato.masks.base import Locality, Mask, Notes, in_threads
-from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.schema import Schema
+from sfumato.masks.noise.fit import refuse_huge
+from sfumato.parallel import in_threads
 
 
 @dataclass(frozen=True, kw_only=True)

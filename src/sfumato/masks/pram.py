@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from sfumato.cells.coding import code_column
+from sfumato.contract.guarantees import Guarantee
+from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.parameters import parameter
+from sfumato.data.codes import code_column
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem, did_you_mean
-from sfumato.guarantees import Guarantee
-from sfumato.masks.base import Locality, Mask, Notes
-from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import Guarantee, SameMultiset
+from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.parameters import parameter
+from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws, Stream
-from sfumato.guarantees import Guarantee, SameMultiset
-from sfumato.masks.base import Locality, Mask, Notes, in_threads
-from sfumato.microdata import BoolArray, IntArray, Microdata
-from sfumato.parameters import parameter
+from sfumato.parallel import in_threads
 
 
 @dataclass(frozen=True, kw_only=True)

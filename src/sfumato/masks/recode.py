@@ -10,15 +10,23 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import Guarantee
+from sfumato.contract.mask import Notes, RowsMask
+from sfumato.contract.parameters import held_type, parameter
+from sfumato.data.hierarchy import Hierarchy
+from sfumato.data.microdata import Microdata
+from sfumato.data.recoding import (
+    GlobalRecode,
+    by_mapping,
+    by_period,
+    is_code,
+    key_text,
+    number_text,
+    read_grc,
+)
+from sfumato.data.schema import Code, Range, Schema, Variable
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem, SchemaError, SfumatoError
-from sfumato.guarantees import Guarantee
-from sfumato.hierarchy import Hierarchy
-from sfumato.masks.base import Notes, RowsMask
-from sfumato.microdata import Microdata
-from sfumato.parameters import held_type, parameter
-from sfumato.recoding import GlobalRecode, by_mapping, by_period, is_code, key_text, number_text, read_grc
-from sfumato.schema import Code, Range, Schema, Variable
 
 _SHOWN = 12
 
@@ -38,7 +46,7 @@ class Recode(RowsMask):
     - ``mapping``: a table of code → class. On numbers, ranges work too: "21-30", "-20" (up to 20),
       "61-" (61 and above), "1,2". Or the path of a mu-ARGUS ``.grc`` file, whose missing codes and
       code list are taken over.
-    - ``hierarchy`` (a file, see :mod:`sfumato.hierarchy`; by default the one that the schema names) and
+    - ``hierarchy`` (a file, see :mod:`sfumato.data.hierarchy`; by default the one that the schema names) and
       ``level``, 0 being the original codes.
 
     A value outside the classes is an error that names it, unless ``other`` gives a class for the rest

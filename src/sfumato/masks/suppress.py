@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells import CellTable
+from sfumato.cells.keys import MISSING_DOC, check_dimension, check_keys, chosen_keys, chosen_sets, key_table
+from sfumato.contract.guarantees import Guarantee
+from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.parameters import parameter
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import Problem, counted
-from sfumato.guarantees import Guarantee
-from sfumato.masks.base import Locality, Mask, Notes
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk._keys import MISSING_DOC, check_dimension, check_keys, chosen_keys, chosen_sets, key_table
-from sfumato.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import Guarantee, SameTable
+from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.parameters import parameter
+from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws
-from sfumato.guarantees import Guarantee, SameTable
-from sfumato.masks.base import Locality, Mask, Notes
-from sfumato.microdata import BoolArray, IntArray, Microdata
-from sfumato.parameters import parameter
 
 
 @dataclass(frozen=True, kw_only=True)

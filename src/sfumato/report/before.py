@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.parameters import flat_names
-from sfumato.risk.base import Attack
+from sfumato.contract.measure import Attack
+from sfumato.contract.parameters import flat_names
 
 if TYPE_CHECKING:
-    from sfumato.measures import Measure
-    from sfumato.run import Run
+    from sfumato.contract.measure import Measure
+    from sfumato.run.run import Run
 
 SAME = "the same measure of the file as collected"
 COPY = (
@@ -50,7 +50,7 @@ def known_to(measure: Any, run: Run) -> list[str]:
     """The columns that an attack's intruder has: those named, else the default of all attacks."""
     if not isinstance(measure, Attack):
         return []
-    from sfumato.risk.linkage.compare import known_columns
+    from sfumato.linkage.fields import known_columns
 
     named = tuple(flat_names(getattr(measure, "known", ()) or getattr(measure, "columns", ()) or ()))
     blocks = flat_names(getattr(measure, "block_on", ()) or ())

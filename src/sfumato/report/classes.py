@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.microdata import BoolArray, Microdata
+from sfumato.data.microdata import BoolArray, Microdata
 
 MOST_CLASSES = 12
 LEAST_COUNT = 5

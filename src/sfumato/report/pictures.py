@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.microdata import FloatArray, Microdata
+from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.report.classes import MOST_CLASSES, categories
 
 if TYPE_CHECKING:
-    from sfumato.run import Run
+    from sfumato.run.run import Run
 
 MOST_COLUMNS = 12
 MOST_RECORDS = 200_000
@@ -179,7 +179,7 @@ def _shares(values: FloatArray, edges: FloatArray, least: int = 0) -> list[float
 def _correlations(
     original: Microdata, masked: Microdata, columns: list[str], *, public: bool
 ) -> dict[str, Any]:
-    from sfumato.utility._paired import paired_moments
+    from sfumato.stats.pairing import paired_moments
 
     moments = paired_moments(masked if public else original, masked, columns)
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from sfumato.masks.base import Mask
+from sfumato.contract.mask import Mask
 
 OF_RECORDS = frozenset({"records", "helpers", "values", "shift"})
 """Parameters that name records, or say where single ones go."""

@@ -23,14 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from sfumato.measures import Measure, Result
+from sfumato.contract.measure import Measure
+from sfumato.contract.result import Result
 from sfumato.report.before import known_to, risk_before
 from sfumato.report.glance import glance
 from sfumato.report.pictures import pictures
 from sfumato.report.public import bound, names_a_number, public_parameters
 
 if TYPE_CHECKING:
-    from sfumato.run import LimitOutcome, Run, StepRecord
+    from sfumato.run.run import LimitOutcome, Run, StepRecord
 
 MOST_ROWS = 200
 SAFE_FIGURES = (

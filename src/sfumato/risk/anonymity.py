@@ -11,15 +11,15 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells import CellTable
-from sfumato.cells.coding import code_column, label, pack
+from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
+from sfumato.contract.measure import RiskMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.codes import code_column, label, pack
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem
-from sfumato.measures import Result
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk._keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
-from sfumato.risk.base import RiskMeasure
-from sfumato.schema import Schema
 
 MAX_COMPARISONS: Final = 5_000_000_000
 

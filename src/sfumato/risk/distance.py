@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
-from sfumato.measures import Result
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk.linkage.assign import Links
-from sfumato.risk.linkage.blocks import Blocks
-from sfumato.risk.linkage.points import PointAttack, Points, standard_points, whitener
+from sfumato.linkage.assign import Links
+from sfumato.linkage.blocks import Blocks
+from sfumato.linkage.points import PointAttack, Points, standard_points, whitener
 
 
 @dataclass(frozen=True, kw_only=True)

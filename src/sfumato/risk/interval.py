@@ -9,13 +9,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import RiskMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import BoolArray, FloatArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.measures import Result
-from sfumato.microdata import BoolArray, FloatArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk.base import RiskMeasure
-from sfumato.risk.linkage.compare import known_columns
+from sfumato.linkage.fields import known_columns
 
 _Z95 = 1.959963984540054
 

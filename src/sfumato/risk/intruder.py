@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import Attack
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem
-from sfumato.measures import Result
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk.base import Attack
-from sfumato.risk.linkage.blocks import make_blocks
-from sfumato.risk.linkage.compare import is_number, joint_codes, known_columns
-from sfumato.risk.linkage.em import Patterns, fit_em
-from sfumato.risk.linkage.results import wilson
-from sfumato.risk.linkage.weights import log_weights, weight_pair
-from sfumato.schema import Schema
+from sfumato.linkage.blocks import make_blocks
+from sfumato.linkage.em import Patterns, fit_em
+from sfumato.linkage.fields import is_number, joint_codes, known_columns
+from sfumato.linkage.results import wilson
+from sfumato.linkage.weights import log_weights, weight_pair
 
 TABLE_5: Final[Mapping[str, tuple[float, float]]] = {
     "INCOME": (1.8, -0.6),

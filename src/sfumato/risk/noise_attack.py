@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
-from sfumato.measures import Result
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
+from sfumato.linkage.assign import Links
+from sfumato.linkage.blocks import Blocks, make_blocks
+from sfumato.linkage.fields import joint_codes, known_columns, point_fields
+from sfumato.linkage.points import PointAttack, Points, standard_points, whitener
+from sfumato.linkage.results import attack_result, block_notes
 from sfumato.risk.distance import covariance, whitener_of
-from sfumato.risk.linkage.assign import Links
-from sfumato.risk.linkage.blocks import Blocks, make_blocks
-from sfumato.risk.linkage.compare import joint_codes, known_columns, point_fields
-from sfumato.risk.linkage.points import PointAttack, Points, standard_points, whitener
-from sfumato.risk.linkage.results import attack_result, block_notes
 
 _ROOTS = ("principal", "cholesky", "symmetric")
 _ROUNDS = 6
@@ -167,7 +167,7 @@ class NoiseAttack(PointAttack):
     def _mixture(
         self, points: Points, blocks: Blocks, truth: IntArray, strata: Any, root: str, start: _Fit
     ) -> _Fit:
-        from sfumato.masks._covariance import ROOTS
+        from sfumato.stats.covariance import ROOTS
 
         def transform(values: FloatArray) -> FloatArray:
             # In the data's own units: the principal root depends on them.

@@ -9,19 +9,19 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import Attack
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem
-from sfumato.masks._rank_targets import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
-from sfumato.measures import Result
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk._rank_intervals import Candidates, RankIntervals
-from sfumato.risk.base import Attack
-from sfumato.risk.linkage.assign import Links, solve_sparse
-from sfumato.risk.linkage.blocks import Blocks, make_blocks
-from sfumato.risk.linkage.compare import known_columns
-from sfumato.risk.linkage.results import attack_result, block_notes, true_links
-from sfumato.schema import Schema
+from sfumato.linkage.assign import Links, solve_sparse
+from sfumato.linkage.blocks import Blocks, make_blocks
+from sfumato.linkage.fields import known_columns
+from sfumato.linkage.rank_intervals import Candidates, RankIntervals
+from sfumato.linkage.results import attack_result, block_notes, true_links
+from sfumato.masks.rank_swap.targets import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
 
 _FITTED = 250  # records from which the scales of geometric displacements are estimated
 _ROUNDS = 5

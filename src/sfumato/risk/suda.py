@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
+from sfumato.contract.measure import RiskMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import Problem
-from sfumato.measures import Result
-from sfumato.microdata import FloatArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.risk._keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
-from sfumato.risk.base import RiskMeasure
-from sfumato.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

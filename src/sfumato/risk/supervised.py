@@ -7,17 +7,17 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.measures import Result
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
+from sfumato.linkage.assign import Links, link
+from sfumato.linkage.blocks import Blocks, make_blocks
+from sfumato.linkage.fields import Fields, is_number, table_fields
+from sfumato.linkage.points import PointAttack, Points, rank_shares, standard_points
+from sfumato.linkage.results import attack_result, block_notes
 from sfumato.risk.distance import whitener_of
-from sfumato.risk.linkage.assign import Links, link
-from sfumato.risk.linkage.blocks import Blocks, make_blocks
-from sfumato.risk.linkage.compare import Fields, is_number, table_fields
-from sfumato.risk.linkage.points import PointAttack, Points, rank_shares, standard_points
-from sfumato.risk.linkage.results import attack_result, block_notes
 
 MODELS: Final = ("values", "ranks", "displacements")
 _SHRINK = 1e-6

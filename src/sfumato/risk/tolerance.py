@@ -10,12 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells import Assessment, CellTable
-from sfumato.draws import Draws
-from sfumato.errors import Problem
-from sfumato.measures import Result
-from sfumato.microdata import Microdata
-from sfumato.parameters import parameter
-from sfumato.risk._keys import (
+from sfumato.cells.keys import (
     MISSING_DOC,
     check_dimension,
     check_keys,
@@ -24,8 +19,13 @@ from sfumato.risk._keys import (
     key_notes,
     key_table,
 )
-from sfumato.risk.base import RiskMeasure
-from sfumato.schema import Schema
+from sfumato.contract.measure import RiskMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Schema
+from sfumato.draws import Draws
+from sfumato.errors import Problem
 
 LISTED: Final = 10_000
 """At most this many unsafe combinations are listed; the counts are always complete."""

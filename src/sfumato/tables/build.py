@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.data.microdata import Microdata
 from sfumato.errors import InputError, ParameterError, did_you_mean
-from sfumato.microdata import Microdata
 
 MOST_CELLS = 50_000_000
 

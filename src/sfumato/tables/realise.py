@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import GuaranteeError, InputError, MaskError
-from sfumato.microdata import Microdata, as_microdata
 from sfumato.tables.build import tabulate
 from sfumato.tables.safe import SafeTable, as_mapping
 

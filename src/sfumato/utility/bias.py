@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import changed
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.guarantees import changed
-from sfumato.microdata import BoolArray, FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.utility._paired import same_length
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import same_length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +263,7 @@ def share_to_keep(ratio: float, changed_records: int, helpers: int) -> float:
 
 def _joint_codes(original: Microdata, masked: Microdata, keys: Sequence[str]) -> tuple[IntArray, IntArray]:
     """Codes of the classes of both files in one numbering."""
-    from sfumato.guarantees import same_memory
+    from sfumato.contract.guarantees import same_memory
 
     if all(same_memory(original.column(k), masked.column(k)) for k in keys):
         codes = original.codes(keys)[0]

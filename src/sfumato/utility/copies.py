@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import Measure
+from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import MeasureError
-from sfumato.measures import Measure
-from sfumato.microdata import Microdata, as_microdata
 
 Analysis = str | Callable[[Microdata], Mapping[str, float]]
 """A formula (ordinary least squares: its coefficients), or a function → named estimates."""
@@ -129,7 +129,7 @@ def price_of_copies(
 
 
 def _numeric_changes(original: Microdata, masked: Microdata) -> list[str]:
-    from sfumato.guarantees import changed
+    from sfumato.contract.guarantees import changed
 
     return [
         c

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.microdata import Microdata
-from sfumato.parameters import parameter
-from sfumato.utility._paired import twice
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import twice
 
 
 @dataclass(frozen=True, kw_only=True)

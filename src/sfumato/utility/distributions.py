@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.microdata import FloatArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.utility._paired import numeric_columns, paired_moments, same_length, twice
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import numeric_columns, paired_moments, same_length, twice
 
 
 @dataclass(frozen=True, kw_only=True)

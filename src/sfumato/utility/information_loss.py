@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import BoolArray, FloatArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.microdata import BoolArray, FloatArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.utility._paired import PairedMoments, numeric_columns, paired_moments, twice
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import PairedMoments, numeric_columns, paired_moments, twice
 
 LOSSES = ("il1", "il1s", "il2", "il3", "il4", "il5")
 SCORES = ("s0", "s1", "s2")

@@ -10,14 +10,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import BoolArray, FloatArray, Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem, did_you_mean
-from sfumato.microdata import BoolArray, FloatArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.schema import Schema
-from sfumato.utility._design import by_formula, formula_columns, formula_problem, frames_of
-from sfumato.utility._strata import matched_strata
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.design import by_formula, formula_columns, formula_problem, frames_of
+from sfumato.stats.strata import matched_strata
 
 
 @dataclass(frozen=True, kw_only=True)

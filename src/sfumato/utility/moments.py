@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.microdata import FloatArray, IntArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.utility._paired import numeric_columns, twice
-from sfumato.utility._strata import matched_strata
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import numeric_columns, twice
+from sfumato.stats.strata import matched_strata
 
 
 @dataclass(frozen=True, kw_only=True)

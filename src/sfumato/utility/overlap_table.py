@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import changed, same_memory
+from sfumato.data.microdata import FloatArray, IntArray, Microdata, as_microdata
 from sfumato.errors import MeasureError
-from sfumato.guarantees import changed, same_memory
-from sfumato.microdata import FloatArray, IntArray, Microdata, as_microdata
-from sfumato.utility._design import by_formula, formula_columns, frames_of
-from sfumato.utility._strata import matched_strata
+from sfumato.stats.design import by_formula, formula_columns, frames_of
+from sfumato.stats.strata import matched_strata
 from sfumato.utility.intervals import IntervalOverlap, _logistic, estimable, overlap
 
 Interval = tuple[FloatArray, FloatArray]

@@ -10,14 +10,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.masks.base import threads
-from sfumato.microdata import FloatArray, Microdata
-from sfumato.parameters import parameter
-from sfumato.utility._design import Design, design_by_formula, formula_problem, main_effects
-from sfumato.utility._paired import twice
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.parallel import threads
+from sfumato.stats.design import Design, design_by_formula, formula_problem, main_effects
+from sfumato.stats.pairing import twice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +176,7 @@ class Propensity(UtilityMeasure):
             X = X[np.sort(random.choice(n, self.permutation_records, replace=False, shuffle=False))]
         if self.method != "logistic":
             return X, np.empty((len(X), 0)), 0
-        from sfumato.utility._null import basis
+        from sfumato.stats.shuffled import basis
 
         Q = basis(X)
         lost = 0
@@ -189,7 +190,7 @@ class Propensity(UtilityMeasure):
         where = f" on a sample of {size:,} records, scaled to all" if size < n else ""
         ones = max(1, min(size - 1, round(size * c)))
         if self.null == "score" or (self.null == "auto" and self.method == "logistic" and size < n):
-            from sfumato.utility._null import score_null
+            from sfumato.stats.shuffled import score_null
 
             return score_null(Q, ones, self.permutations, draws) * size / n, f"by its score step{where}"
         labels = np.zeros(size)

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sfumato.contract.measure import Measure, UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, ParameterError, Problem, did_you_mean
-from sfumato.measures import Measure
-from sfumato.microdata import Microdata
-from sfumato.parameters import parameter
-from sfumato.schema import Schema
-from sfumato.utility._paired import numeric_columns
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import numeric_columns
 
 
 @dataclass(frozen=True, kw_only=True)

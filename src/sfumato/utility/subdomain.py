@@ -13,14 +13,15 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.guarantees import changed
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import BoolArray, FloatArray, Microdata, as_microdata
+from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem, did_you_mean
-from sfumato.guarantees import changed
-from sfumato.microdata import BoolArray, FloatArray, Microdata, as_microdata
-from sfumato.parameters import parameter
-from sfumato.schema import Schema
-from sfumato.utility._paired import numeric_columns
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import numeric_columns
 
 
 @dataclass(frozen=True)

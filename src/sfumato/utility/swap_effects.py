@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import BoolArray, Microdata, as_microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.microdata import BoolArray, Microdata, as_microdata
-from sfumato.parameters import parameter
-from sfumato.utility._paired import same_length
-from sfumato.utility.base import Result, UtilityMeasure
+from sfumato.stats.pairing import same_length
 from sfumato.utility.bias import _joint_codes, bias_of_means
 from sfumato.utility.dissimilarity import Dissimilarity
 
@@ -63,7 +64,7 @@ class SwapEffects(UtilityMeasure):
     tolerance: int = parameter(3, doc="Combinations of fewer records than this are risky.", at_least=1)
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
-        from sfumato.masks._key_order import default_levels
+        from sfumato.masks.edits.key_order import default_levels
 
         same_length(original, masked)
         schema = original.schema
@@ -158,7 +159,7 @@ def _row(effect: str, level: str, *, before: float = 0.0, after: float) -> dict[
 
 def _changed(original: Microdata, masked: Microdata) -> BoolArray:
     """Which records differ in any column that both files have."""
-    from sfumato.guarantees import same_memory
+    from sfumato.contract.guarantees import same_memory
 
     out = np.zeros(len(original), np.bool_)
     for column in original.columns:

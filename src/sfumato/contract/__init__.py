@@ -1,0 +1,1 @@
+"""What a mask, a measure, a guarantee, a parameter and a result are."""

@@ -1,0 +1,192 @@
+"""What every mask is: declared parameters, a locality, guarantees, and one method that does the work.
+
+To add a mask, write one file with one frozen dataclass::
+
+    @dataclass(frozen=True, kw_only=True)
+    class Shuffle(Mask):
+        \"\"\"Shuffle the values of each column.\"\"\"
+
+        name = "shuffle"
+        columns: tuple[str, ...] = parameter(doc="The columns to shuffle.", columns=True)
+
+        def changes(self, data):
+            return self.columns
+
+        def keeps(self, data):
+            return [SameMultiset(self.columns)]
+
+        def _apply(self, data, draws, notes):
+            ...
+            return data.with_columns(new)
+
+The plan key, the command line, the docs page and the contract tests come from the class.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+import polars as pl
+
+from sfumato.contract.guarantees import Check, Guarantee, SameRecords, Untouched
+from sfumato.contract.parameters import Declared
+from sfumato.data.microdata import Microdata, as_microdata
+from sfumato.data.schema import Schema
+from sfumato.draws import Draws, Seed, as_seed
+from sfumato.errors import GuaranteeError, MaskError, Problem
+from sfumato.parallel import in_threads
+
+
+class Locality(Enum):
+    """How much of the file a mask must see at once; an engine decides by it how to run the mask."""
+
+    ROWS = "rows"  # any chunk of records on its own, after one look at the whole
+    COLUMN = "column"  # a column or a few, whole
+    GROUPS = "groups"  # one stratum or block at a time
+    TABLE = "table"  # only the integer-coded keys, whole
+
+
+@dataclass
+class Notes:
+    """What a step has to say of its work.
+
+    ``figures`` are numbers for the internal report (targets, achieved values, counts), by name;
+    ``warnings`` are sentences; ``log`` is the confidential list of what was done to whom. None of
+    them goes into the public bundle.
+    """
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    log: pl.DataFrame | None = None
+
+    def figure(self, name: str, value: Any, column: str | None = None) -> None:
+        """Note a number; with ``column``, one of several columns' (``figures[name][column]``)."""
+        if column is None:
+            self.figures[name] = value
+        else:
+            self.figures.setdefault(name, {})[column] = value
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    def add_log(self, entries: pl.DataFrame) -> None:
+        """Add rows to the confidential log."""
+        self.log = entries if self.log is None else pl.concat([self.log, entries], how="diagonal_relaxed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mask(Declared):
+    """The base of every mask."""
+
+    locality: ClassVar[Locality] = Locality.COLUMN
+    reference: ClassVar[str] = ""
+    """Where the method comes from."""
+
+    # -- what a mask says of itself ---------------------------------------------------------------
+
+    @abstractmethod
+    def changes(self, data: Microdata) -> Sequence[str]:
+        """The columns that the mask may change on these data (added columns too)."""
+
+    def keeps(self, data: Microdata) -> Sequence[Guarantee]:
+        """What the mask promises on these data, beyond leaving all other columns alone."""
+        return ()
+
+    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
+        """What is wrong (or unwise: ``severity="warning"``) with this step, from the schema and the
+        column types alone, before anything is run. Line 0; the plan knows the line."""
+        return self.check_columns(types)
+
+    def types_after(self, types: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """The column types once this step is done; override where a step changes or adds one."""
+        return types
+
+    def needs(self, data: Microdata) -> Sequence[str]:
+        """The columns that the mask reads; by default those that its parameters name."""
+        return tuple(dict.fromkeys([*self.named_columns(), *self.changes(data)]))
+
+    # -- what it does -----------------------------------------------------------------------------
+
+    def knowing(self, original: Microdata) -> Mask:
+        """This mask with the original file in mind, for steps that attack what earlier steps did."""
+        return self
+
+    @abstractmethod
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        """The method itself. ``data`` has been checked; rows must stay in their order."""
+
+    def guarantees(self, data: Microdata) -> list[Guarantee]:
+        """Everything promised on these data, the general promises included."""
+        touched = tuple(self.changes(data))
+        added = tuple(c for c in touched if c not in data.columns)
+        return [SameRecords(added), Untouched(touched), *self.keeps(data)]
+
+    def mask(self, data: Any, *, seed: Seed | int | None = None) -> Microdata:
+        """The masked data; refuses, with a GuaranteeError, where a guarantee fails.
+
+        The draws are those of a plan whose step has this mask's id (its name by default). What a
+        careful person would want to know goes to the log ``sfumato``, which Python shows on the
+        terminal unless told otherwise; a plan's run keeps it in ``run.warnings``.
+        """
+        data = as_microdata(data)
+        masked, notes, _ = self.carry_out(data, as_seed(seed).draws(self.id or self.name))
+        unwise = [p.message for p in self.check(data.schema, data._types) if p.severity == "warning"]
+        for sentence in dict.fromkeys([*unwise, *notes.warnings]):
+            logging.getLogger("sfumato").warning("%s: %s", self.id or self.name, sentence)
+        return masked
+
+    def carry_out(self, data: Microdata, draws: Draws) -> tuple[Microdata, Notes, list[Check]]:
+        """Check, apply, verify: the masked data, the notes and the outcome of every guarantee."""
+        problems = [p for p in self.check(data.schema, data._types) if p.severity == "error"]
+        if problems:
+            raise MaskError(
+                "; ".join(f"{self.name}: {p.message}" for p in problems),
+                hint="; ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None,
+            )
+        notes = Notes()
+        masked = self._apply(data, draws, notes) if len(data) else data
+        checks = [g.check(data, masked) for g in self.guarantees(data)] if len(data) else []
+        failed = [c for c in checks if not c.ok]
+        if failed:
+            raise GuaranteeError(
+                "\n".join(f"{self.name} broke its guarantee: {c.guarantee}: {c.detail}" for c in failed),
+                hint="nothing was released; this is a defect of the mask or of its parameters",
+            )
+        return masked, notes, checks
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsMask(Mask):
+    """A mask that treats any chunk of records on its own, once it has looked at the whole file.
+
+    ``_fit`` looks (a covariance, a cut point); ``_rows`` masks records start … of the file. The
+    result must not depend on where the chunks end; a contract test proves it.
+    """
+
+    locality: ClassVar[Locality] = Locality.ROWS
+    chunk_records: ClassVar[int] = 1 << 20
+
+    def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> Any:
+        return None
+
+    @abstractmethod
+    def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
+        """Mask a chunk whose first record is record ``start`` of the file."""
+
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        state = self._fit(data, draws, notes)
+        used = [c for c in data.columns if c in set(self.needs(data))]
+        narrow = data.with_frame(data.select(used))
+        starts = range(0, len(data), self.chunk_records)
+        parts = in_threads(
+            lambda start: self._rows(narrow.slice(start, self.chunk_records), start, state, draws), starts
+        )
+        touched = [c for c in self.changes(data) if c in parts[0].columns]
+        new = pl.concat([p.frame.select(touched) for p in parts], rechunk=len(parts) > 1)
+        return data.with_columns(new.get_columns())

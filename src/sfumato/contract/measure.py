@@ -1,0 +1,123 @@
+"""Measures: they look at an original and a masked file and return a :class:`Result`.
+
+Risk measures and attacks live in ``risk/``, utility measures in ``utility/``; both are this.
+
+>>> import sfumato as sf
+>>> loss = sf.measure(original, masked, sf.InformationLoss(columns=["INCOME"]))   # doctest: +SKIP
+>>> loss[0].s0, loss["information_loss"].s0                                       # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import polars as pl
+
+from sfumato.contract.parameters import Declared
+from sfumato.contract.result import Result, Results
+from sfumato.data.microdata import Microdata, as_microdata
+from sfumato.data.schema import Schema
+from sfumato.draws import Draws, Seed, as_seed
+from sfumato.errors import MeasureError, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(Declared):
+    """The base of every measure. Direction and bounds are data, not prose."""
+
+    direction: ClassVar[Literal["lower", "higher"]] = "lower"
+    """Whether lower or higher values are better for those who use this measure."""
+    bounds: ClassVar[tuple[float, float]] = (float("-inf"), float("inf"))
+    side: ClassVar[Literal["risk", "utility"]] = "utility"
+    files: ClassVar[Literal["both", "one"]] = "both"
+    """"one": only one file is looked at (the masked one, or the only one given)."""
+    reference: ClassVar[str] = ""
+
+    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
+        """What is wrong with this measure, from the schema and the column types alone."""
+        return self.check_columns(types)
+
+    @abstractmethod
+    def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
+        """The measure itself. Record i of one file is record i of the other. A measure of one file
+        gets that file twice."""
+
+    def measure(self, original: Any, masked: Any = None, *, seed: Seed | int | None = 0) -> Result:
+        """The result on an original and a masked file (or on one, where one is enough)."""
+        first = as_microdata(original)
+        second = first if masked is None else as_microdata(masked)
+        if masked is None and self.files == "both":
+            raise MeasureError(
+                f"{self.name} compares two files",
+                hint=f"sf.measure(original, masked, {type(self).__name__}(…))",
+            )
+        if self.files == "one":
+            first = second
+        for data, which in ((first, "original"), (second, "masked")):
+            problems = [p for p in self.check(data.schema, data._types) if p.severity == "error"]
+            if problems:
+                where = "" if first is second else f" (in the {which} file)"
+                raise MeasureError(
+                    "; ".join(f"{self.name}{where}: {p.message}" for p in problems),
+                    hint="; ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None,
+                )
+        result = self._measure(first, second, as_seed(seed).draws(f"measure {self.id or self.name}"))
+        return dataclasses.replace(
+            result,
+            name=self.id or self.name,
+            measure=self.name,
+            direction=self.direction,
+            bounds=self.bounds,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskMeasure(Measure):
+    """A measure of how much an intruder can learn: lower is safer."""
+
+    side: ClassVar[Literal["risk", "utility"]] = "risk"
+    direction: ClassVar[Literal["lower", "higher"]] = "lower"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack(RiskMeasure):
+    """An intruder who has some original values and looks for the persons in the masked file.
+
+    ``value`` is the rate of right re-identifications among all records attacked; the result also
+    has ``rate`` (the same), ``correct`` (their number), ``baseline`` (the rate by chance) and an
+    interval, and says in its notes what the intruder was assumed to know.
+    """
+
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtilityMeasure(Measure):
+    """A measure of how far an analysis of the masked file is from one of the original."""
+
+    side: ClassVar[Literal["risk", "utility"]] = "utility"
+
+
+def measure(original: Any, *rest: Any, seed: Seed | int | None = 0) -> Results:
+    """``measure(original, masked, *measures)``; of one file, ``measure(data, *measures)``.
+
+    The seed matters only to measures that draw (shuffled ties, permutations, subsets); it isn't a
+    secret, and the same seed gives the same result.
+    """
+    if not rest:
+        raise MeasureError("no measure was given", hint="sf.measure(original, masked, sf.InformationLoss())")
+    masked: Any = None
+    if not isinstance(rest[0], Measure):
+        masked, *rest = rest  # type: ignore[assignment]
+    for one in rest:
+        if not isinstance(one, Measure):
+            hint = f"write {one.__name__}()" if isinstance(one, type) else "pass measures after the two files"
+            raise MeasureError(f"{one!r} isn't a measure", hint=hint)
+    if not rest:
+        raise MeasureError("no measure was given", hint="sf.measure(original, masked, sf.InformationLoss())")
+    first = as_microdata(original)
+    second = None if masked is None else as_microdata(masked)
+    return Results([one.measure(first, second, seed=seed) for one in rest])

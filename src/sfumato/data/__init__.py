@@ -1,0 +1,1 @@
+"""Files as sfumato sees them: columns, what they are, codes, rules, hierarchies."""

@@ -1,0 +1,263 @@
+"""The 1-1 assignment where there are too many pairs for a matrix: by candidates, and exact all the same.
+
+Each record keeps its best candidates, and the assignment over those is solved with its dual prices: u
+for the known records, v ≥ 0 for the released ones. It is the best over all pairs if no pair that was
+left out has weight > u + v. A record's left-out pairs weigh no more than its worst candidate, which
+proves most records without another look; those of the others are scanned, and where a pair would
+improve the total, it becomes a candidate and the assignment is solved again. Where that doesn't end
+within the rounds allowed, the result says by how much, at most, its total falls short.
+
+As many records as possible are linked, and among such assignments the heaviest is chosen, as in a
+matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray
+from sfumato.linkage.blocks import Blocks
+from sfumato.linkage.fields import Fields
+from sfumato.parallel import in_threads, threads
+
+ROUNDS: Final = 24
+"""How often, at most, the candidates grow before an assignment is left unproved."""
+HARD: Final = 5e9
+"""Unsettled records times candidate pairs, beyond which no proof is tried: it could take hours."""
+_MORE: Final = 24  # candidates that a record gets in one round
+_EXACT: Final = 1e-9  # rounding, as a share of the weights' range
+
+
+def sparse_kernels() -> Any:
+    """The kernels; loading them loads numba, so it waits until they are needed."""
+    from sfumato.kernels import linkage_sparse
+
+    return linkage_sparse
+
+
+def _compare_kernels() -> Any:
+    from sfumato.kernels import linkage
+
+    return linkage
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Candidate pairs: rows of one file, rows of the other, weights."""
+
+    rows: IntArray
+    cols: IntArray
+    weights: FloatArray
+
+    def and_also(self, others: Sequence[Edges], n_cols: int) -> Edges:
+        """These pairs and others, each once, by row."""
+        all_of = [self, *others]
+        rows, cols = (np.concatenate([getattr(e, k) for e in all_of]) for k in ("rows", "cols"))
+        weights = np.concatenate([e.weights for e in all_of])
+        _, once = np.unique(rows * n_cols + cols, return_index=True)
+        return Edges(rows[once], cols[once], weights[once])
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Each record's match (−1: none) and weight, and how much heavier a 1-1 assignment could be at most."""
+
+    match: IntArray
+    weight: FloatArray
+    gap: float
+    candidates: int
+
+    @property
+    def proved(self) -> bool:
+        return self.gap == 0.0
+
+
+class Scan:
+    """All admissible pairs of one blocking, looked through without ever being held."""
+
+    def __init__(
+        self, fields: Fields, blocks: Blocks, truth: IntArray, only: BoolArray | None = None
+    ) -> None:
+        """``only``: the blocks to look at."""
+        self.blocks = blocks
+        self.fields, self.truth = in_order(fields, blocks, truth)
+        self.arrays = self.fields.arrays()
+        self.n, self.n_cols = fields.left_records, fields.right_records
+        left_sizes, _ = blocks.sizes
+        self.low = np.repeat(blocks.right_starts[:-1], left_sizes)
+        self.high = np.repeat(blocks.right_starts[1:], left_sizes)
+        kept = np.ones(len(blocks), dtype=np.bool_) if only is None else only
+        self.places = np.flatnonzero(np.repeat(kept, left_sizes))
+        self.nearest = np.zeros(len(blocks.left))
+
+    def best(self, candidates: int) -> tuple[Edges, FloatArray]:
+        """Every record's best candidates, and the most that a pair left out can weigh (−∞: none is)."""
+        kernels = _compare_kernels()
+        rows = self.places
+        width = (self.high - self.low)[rows]
+        k = max(1, min(candidates, int(width.max(initial=0))))
+        places, weights = np.empty((len(rows), k), dtype=np.int64), np.empty((len(rows), k))
+        sizes = np.zeros(len(rows), dtype=np.int64)
+
+        def run(part: tuple[int, int]) -> None:
+            kernels.top_candidates(
+                *part,
+                rows,
+                self.low,
+                self.high,
+                self.arrays,
+                self.truth,
+                places,
+                weights,
+                sizes,
+                self.nearest,
+            )
+
+        in_threads(run, _shares(len(rows)))
+        here = np.arange(k)[None, :] < sizes[:, None]
+        left = self.blocks.left[rows]
+        bound = np.full(self.n, -np.inf)
+        bound[left[width > k]] = weights[width > k, 0]
+        return Edges(np.repeat(left, sizes), self.blocks.right[places[here]], weights[here]), bound
+
+    def priced(self, wanted: BoolArray, u: FloatArray, v: FloatArray) -> tuple[Edges, FloatArray]:
+        """Pairs of the wanted records with weight > u + v, and the greatest weight − v of each record."""
+        kernels = _compare_kernels()
+        rows = self.places[wanted[self.blocks.left[self.places]]]
+        limits, prices = u[self.blocks.left[rows]], v[self.blocks.right]
+        places, weights = np.empty((len(rows), _MORE), dtype=np.int64), np.empty((len(rows), _MORE))
+        sizes, best = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), -np.inf)
+
+        def run(part: tuple[int, int]) -> None:
+            kernels.priced_candidates(
+                *part, rows, self.low, self.high, self.arrays, limits, prices, places, weights, sizes, best
+            )
+
+        in_threads(run, _shares(len(rows)))
+        here = np.arange(_MORE)[None, :] < sizes[:, None]
+        top = np.full(self.n, -np.inf)
+        top[self.blocks.left[rows]] = best
+        found = Edges(
+            np.repeat(self.blocks.left[rows], sizes), self.blocks.right[places[here]], weights[here]
+        )
+        return found, top
+
+
+def in_order(fields: Fields, blocks: Blocks, truth: IntArray) -> tuple[Fields, IntArray]:
+    """The fields in the order of the blocks, and the truth as places in that order (same block only)."""
+    place = np.full(fields.right_records + 1, -1, dtype=np.int64)
+    place[blocks.right] = np.arange(len(blocks.right))
+    goal = place[truth[blocks.left]]
+    left_sizes, _ = blocks.sizes
+    low = np.repeat(blocks.right_starts[:-1], left_sizes)
+    high = np.repeat(blocks.right_starts[1:], left_sizes)
+    goal = np.where((goal >= low) & (goal < high), goal, -1)
+    return fields.take(blocks.left, blocks.right), goal
+
+
+def assign_large(
+    scans: Sequence[Scan],
+    candidates: int,
+    *,
+    one_to_one: bool = True,
+    rounds: int = ROUNDS,
+    hard: float = HARD,
+) -> Solved:
+    """The best 1-1 assignment over all pairs of these scans (each record's best pair, if not 1-1).
+
+    Without ``rounds``, or where the first candidates leave too many records unsettled (``hard``), it is
+    the best over these alone: a record to which a left-out pair might be worth more than all it can get
+    stays without a link, and the gap isn't known.
+    """
+    n, n_cols = scans[0].n, scans[0].n_cols
+    found = [scan.best(candidates) for scan in scans]
+    edges = found[0][0].and_also([f[0] for f in found[1:]], n_cols)
+    bound = np.max([f[1] for f in found], axis=0)
+    if not len(edges.rows):
+        return Solved(np.full(n, -1, dtype=np.int64), np.full(n, np.nan), 0.0, 0)
+    if not one_to_one:
+        return _chosen(edges, _best_edges(_starts(edges, n), edges.weights), n, 0.0)
+    nothing = _worth_of_nothing(scans, min(n, n_cols))
+    some = np.zeros(n, dtype=np.bool_)
+    some[edges.rows] = True
+    if some.sum() <= n_cols or not rounds:
+        # The most that a left-out pair can weigh stands for all of them: if nobody takes that, the
+        # assignment is the best of all.
+        edge, _, _ = _solve(edges, np.where(np.isinf(bound), nothing, bound), n, n_cols)
+        unsettled = int(((edge < 0) & np.isfinite(bound)).sum())
+        if not unsettled:
+            return _chosen(edges, edge, n, 0.0)
+        if not rounds or unsettled * len(edges.rows) > hard:
+            return _chosen(edges, edge, n, np.inf)
+    turn = 0
+    edge, u, v = _solve(edges, np.full(n, nothing), n, n_cols)
+    while True:
+        room = _EXACT * (1.0 + float(np.ptp(edges.weights)))
+        more = [scan.priced(u < bound - room, u + room, v) for scan in scans]
+        missed = np.max([top for _, top in more], axis=0) - u
+        gap = float(missed[missed > room].sum())
+        if gap == 0.0 or turn == rounds:
+            return _chosen(edges, edge, n, gap)
+        match = np.where(edge >= 0, edges.cols[edge], -1)
+        edges = edges.and_also([found for found, _ in more], n_cols)
+        edge, u, v = _solve(edges, np.full(n, nothing), n, n_cols, v, match)
+        turn += 1
+
+
+def _worth_of_nothing(scans: Sequence[Scan], links: int) -> float:
+    """What a record without a link counts: so little that one more link is worth any detour."""
+    low = min(scan.fields.weight_range()[0] for scan in scans)
+    high = max(scan.fields.weight_range()[1] for scan in scans)
+    return low - (high - low + 1.0) * (links + 1)
+
+
+def _starts(edges: Edges, n: int) -> IntArray:
+    return np.concatenate([[0], np.cumsum(np.bincount(edges.rows, minlength=n))]).astype(np.int64)
+
+
+def _solve(
+    edges: Edges,
+    outside: FloatArray,
+    n: int,
+    n_cols: int,
+    prices: FloatArray | None = None,
+    match: IntArray | None = None,
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The best assignment over these edges and its prices, resumed from earlier ones if there are any."""
+    kernels, starts = sparse_kernels(), _starts(edges, n)
+    if prices is not None:
+        edge, u, v = kernels.resume_sparse(starts, edges.cols, edges.weights, outside, prices, match)
+        free = np.ones(n_cols, dtype=np.bool_)
+        free[edges.cols[edge[edge >= 0]]] = False
+        if not v[free].any():
+            return edge, u, v
+    edge, u, v = kernels.assign_sparse(starts, edges.cols, edges.weights, outside, n_cols)
+    return edge, u, v
+
+
+def _chosen(edges: Edges, edge: IntArray, n: int, gap: float) -> Solved:
+    match = np.full(n, -1, dtype=np.int64)
+    weight = np.full(n, np.nan)
+    has = edge >= 0
+    match[has], weight[has] = edges.cols[edge[has]], edges.weights[edge[has]]
+    return Solved(match, weight, gap, len(edges.rows))
+
+
+def _best_edges(starts: IntArray, weights: FloatArray) -> IntArray:
+    """Each row's heaviest edge, or −1."""
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    order = np.lexsort((-weights, rows))
+    first = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    edge = np.full(len(starts) - 1, -1, dtype=np.int64)
+    edge[rows[order][first]] = order[first]
+    return edge
+
+
+def _shares(n: int) -> list[tuple[int, int]]:
+    """0 … n in a few runs for each thread."""
+    step = max(1, -(-n // (4 * threads())))
+    return [(k, min(k + step, n)) for k in range(0, n, step)]

@@ -1,0 +1,501 @@
+"""The enhanced confidentiality edit that Moore recommended for the 2000 Census."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from sfumato.contract.guarantees import Guarantee, SameTable
+from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.parameters import parameter
+from sfumato.data.microdata import FloatArray, Microdata
+from sfumato.data.schema import Schema
+from sfumato.draws import Draws
+from sfumato.errors import MaskError, Problem, did_you_mean
+from sfumato.masks.edits import classes as _classes
+from sfumato.masks.edits import key_order as _key_order
+from sfumato.masks.edits.geography import below, geography_problems
+from sfumato.masks.edits.neighbour_swap import (
+    Pairs,
+    Swapper,
+    largest_share,
+    levels_of,
+    percentage_bias,
+    standardised,
+    swap_log,
+)
+
+ORDERS = ("near_optimal", "search")
+_WARNING = (
+    "swapping the first key that makes a record rare protects least: an intruder who knows the other "
+    "keys still finds the record, with its true values (Moore 1996, section X)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentialityEdit2000(Mask):
+    """Swap one record of every key combination that fewer than ``tolerance`` records share.
+
+    The file is read sorted by the keys; each combination below tolerance swaps one record's
+    information with a record of the next combination, which is then safe too. What is swapped:
+    the geography (method 1, the paper's advice), all sensitive values (method 2), or the first key
+    at which the combination falls below tolerance (method 3). The partner must differ in what is
+    swapped; where the neighbours don't, the rest of the stratum is searched.
+
+    The order of the keys decides how similar neighbours are. ``order="near_optimal"`` is the
+    paper's: the key whose classes have the smallest largest standard deviation of ``order_by`` goes
+    last, and so on. ``order="search"`` minimises the average PERCENTAGE BIAS over ``levels``, never
+    worse than near_optimal. A list is used as it is.
+
+    With ``window`` above 1 the partner is the record with the most similar ``similar`` values among
+    that many neighbours; on the housing deck 16 halves the PERCENTAGE BIAS. ``sample_percent`` swaps
+    only a share of the combinations below tolerance (Corollary A.4); ``f`` lets the edit choose that
+    share itself, by Theorem A.3 and then by trial, so that PERCENTAGE BIAS < 100·√(2f+f²)·s/mean.
+
+    Reference: Moore, R. A. (1996). Preliminary recommendations for disclosure limitation for the
+    2000 Census. SRD RR96/06, U.S. Bureau of the Census, sections VIII to XIII and appendix A.
+
+    >>> import sfumato as sf
+    >>> edit = sf.ConfidentialityEdit2000(tolerance=2, order_by="INCOME")
+    >>> masked, notes, _ = edit.carry_out(sf.decks.housing(), sf.Seed.from_int(1).draws("edit"))
+    >>> notes.figures["order"]
+    ['BATHS', 'BEDROOMS', 'YR_BLT', 'REGION']
+    >>> notes.figures["classes_below_tolerance"], notes.figures["records_changed"]
+    (473, 582)
+    """
+
+    name: ClassVar[str] = "confidentiality_edit_2000"
+    locality: ClassVar[Locality] = Locality.TABLE
+    reference: ClassVar[str] = "Moore (1996), SRD RR96/06, section VIII"
+
+    keys: tuple[str, ...] = parameter(
+        (), doc="The keys that an intruder may know; by default the schema's.", columns="keys"
+    )
+    swap: Literal["geography", "sensitive", "first_key"] = parameter(
+        "geography", doc="What two records exchange: methods 1, 2 and 3 of the paper."
+    )
+    tolerance: int = parameter(
+        3, doc="Combinations that fewer records than this share are swapped.", at_least=1
+    )
+    order: str | tuple[str, ...] = parameter(
+        "near_optimal",
+        doc='How the keys are sorted: "near_optimal", "search", or the keys, first to last.',
+    )
+    order_by: str | None = parameter(
+        None,
+        doc="The continuous variable that decides the order and the limit on the bias; by default "
+        "the first sensitive one.",
+        columns=True,
+        numeric=True,
+    )
+    sample_percent: float = parameter(
+        100.0,
+        doc="How many percent of the combinations below tolerance are swapped.",
+        at_least=0,
+        at_most=100,
+    )
+    geography: tuple[str, ...] = parameter(
+        (),
+        doc="The codes that method 1 exchanges; by default the schema's geography, without its first "
+        "level where it has several.",
+        columns="geography",
+    )
+    sensitive: tuple[str, ...] = parameter(
+        (),
+        doc="The values that method 2 exchanges; by default the schema's sensitive ones.",
+        columns="sensitive",
+    )
+    within: tuple[str, ...] | None = parameter(
+        None,
+        doc="Nothing crosses the strata of these columns; by default the first level of a geography "
+        "that has several (the state).",
+        columns=True,
+    )
+    window: int = parameter(
+        1,
+        doc="Among how many neighbouring records the most similar partner is chosen.",
+        at_least=1,
+        at_most=10_000,
+    )
+    similar: tuple[str, ...] = parameter(
+        (),
+        doc="The columns in which a partner should be similar; by default the sensitive ones.",
+        columns=True,
+        numeric=True,
+    )
+    f: float | None = parameter(
+        None,
+        doc="Tune the share of combinations so that swapping adds at most this share to the standard "
+        "deviation of `order_by` (0.01: one percent).",
+        above=0,
+    )
+    p: float = parameter(
+        10.0, doc="The least mean distortion of a swapped record in percent; below it, a warning.", at_least=0
+    )
+    levels: tuple[tuple[str, ...], ...] = parameter(
+        (),
+        doc="Sets of keys whose average PERCENTAGE BIAS a search minimises; by default the geography "
+        "with every set of other keys, as in Table 7.",
+        columns=True,
+    )
+    search_orders: int = parameter(
+        720, doc="How many orders a search may try: all of them if there are no more.", at_least=1
+    )
+
+    # -- what it works on -------------------------------------------------------------------------
+
+    def _within(self, schema: Schema) -> tuple[str, ...]:
+        if self.within is not None:
+            return self.within
+        levels = schema.geography
+        if self.geography:
+            first = next((i for i, g in enumerate(levels) if g in self.geography), 0)
+            return levels[:first]
+        return levels[:1] if len(levels) > 1 else ()
+
+    def _areas(self, schema: Schema) -> tuple[str, ...]:
+        return self.geography or below(schema, self._within(schema))
+
+    def _keys(self, schema: Schema) -> tuple[str, ...]:
+        within = self._within(schema)
+        return tuple(k for k in self.keys or schema.keys if k not in within)
+
+    def _sensitive(self, schema: Schema) -> tuple[str, ...]:
+        return self.sensitive or schema.sensitive
+
+    def _order_by(self, schema: Schema) -> str | None:
+        if self.order_by is not None:
+            return self.order_by
+        listed = self._sensitive(schema)
+        return listed[0] if listed else None
+
+    def _swapped(self, schema: Schema) -> tuple[str, ...]:
+        if self.swap == "geography":
+            return self._areas(schema)
+        return self._sensitive(schema) if self.swap == "sensitive" else self._keys(schema)
+
+    def _check(self) -> Sequence[tuple[str, str | None]]:
+        out: list[tuple[str, str | None]] = []
+        if isinstance(self.order, str) and self.order not in ORDERS and self.order not in self.keys:
+            out.append((f"`order` can't be {self.order!r}", did_you_mean(self.order, ORDERS)))
+        if not isinstance(self.order, str) and len(set(self.order)) < len(self.order):
+            out.append(("`order` names a key twice", None))
+        return out
+
+    def _listed(self, schema: Schema) -> tuple[str, ...] | None:
+        """The order as given, without strata; None where it is to be found."""
+        if self.order in ORDERS:
+            return None
+        given = (self.order,) if isinstance(self.order, str) else self.order
+        return tuple(k for k in given if k not in self._within(schema))
+
+    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
+        out = self.check_columns(types)
+        keys = self._keys(schema)
+        if not keys:
+            out.append(Problem(0, "there are no keys", "name them with `keys`, or give the schema keys"))
+        listed = self._listed(schema)
+        if listed is not None and set(listed) != set(keys):
+            odd = sorted(set(listed) ^ set(keys))
+            out.append(
+                Problem(0, f"`order` must list the keys, each once; {odd[0]!r} is in only one of them")
+            )
+        by = self._order_by(schema)
+        if by is None and (listed is None or self.f is not None):
+            what = f"order={self.order!r}" if listed is None else "`f`"
+            out.append(
+                Problem(
+                    0, f"{what} needs a continuous variable", "name it with `order_by`, or list the order"
+                )
+            )
+        if by is not None and by in types and not types[by].is_numeric():
+            out.append(Problem(0, f"`order_by` needs numbers, but {by!r} holds {types[by]}"))
+        if not self._swapped(schema) and keys:
+            hint = f"name it with `{self.swap}`, or give the schema the role"
+            out.append(Problem(0, f"there is nothing to swap: the data have no {self.swap} columns", hint))
+        if self.swap == "geography":
+            out += geography_problems(schema, self._areas(schema), self._within(schema))
+        for column in self._sensitive(schema) if self.swap == "sensitive" else ():
+            if column in types and not (types[column].is_numeric() or types[column].is_temporal()):
+                out.append(Problem(0, f"`sensitive` needs numbers, but {column!r} holds {types[column]}"))
+        if self.swap == "first_key":
+            out.append(Problem(0, _WARNING, 'use swap = "geography"', "warning"))
+        if self.swap == "sensitive" and self.window > 1:
+            out.append(
+                Problem(
+                    0,
+                    "similar partners exchange similar values, which protects less",
+                    'use window = 1 with swap = "sensitive", or look at the lower end of the range',
+                    "warning",
+                )
+            )
+        for level in self.levels:
+            odd = [k for k in level if k not in keys]
+            if odd:
+                out.append(
+                    Problem(0, f"`levels` names {odd[0]!r}, which isn't a key", did_you_mean(odd[0], keys))
+                )
+        return out
+
+    def needs(self, data: Microdata) -> Sequence[str]:
+        schema = data.schema
+        by = self._order_by(schema)
+        # The levels that aren't swapped decide by default what the strata are.
+        used = [*schema.geography, *self._within(schema), *self._keys(schema), *self._swapped(schema)]
+        used += [*([by] if by else []), *(self._sensitive(schema) if self.window > 1 else [])]
+        return tuple(dict.fromkeys([*self.named_columns(), *used]))
+
+    def changes(self, data: Microdata) -> Sequence[str]:
+        return self._swapped(data.schema)
+
+    def keeps(self, data: Microdata) -> Sequence[Guarantee]:
+        within, swapped = self._within(data.schema), self._swapped(data.schema)
+        if self.swap == "geography":
+            return [SameTable((*within, *swapped))]
+        return [SameTable((*within, column)) for column in swapped]
+
+    # -- what it does -----------------------------------------------------------------------------
+
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        schema = data.schema
+        self._check_records(data)
+        classes = _key_order.key_classes(
+            data, self._listed(schema) or self._keys(schema), self._within(schema)
+        )
+        by = self._order_by(schema)
+        x = data.numbers(by) if by is not None else None
+        swapper = self._swapper(data, classes, draws)
+        failing = int(swapper.failing.sum())
+        notes.figure("classes", len(classes))
+        notes.figure("classes_below_tolerance", failing)
+        notes.figure("records_below_tolerance", int(classes.counts[swapper.failing].sum()))
+        if failing and classes.counts[swapper.failing].sum() > len(data) / 2:
+            notes.warn(
+                f"{100 * classes.counts[swapper.failing].sum() / len(data):.0f}% of the records are below "
+                "tolerance: the keys are too fine to publish; recode them first"
+            )
+        if self.swap == "first_key":
+            notes.warn(_WARNING)
+        order = self._find_order(classes, self._areas(schema), x, swapper, draws, notes)
+        share, pairs = self._tuned(order, x, classes, swapper, draws, notes)
+        self._report(data, classes, order, share, pairs, swapper, x, draws, notes)
+        return self._exchange(data, pairs)
+
+    def _check_records(self, data: Microdata) -> None:
+        house = data.schema.household
+        if house is not None and not _classes.units(data, house).single and self.swap == "geography":
+            raise MaskError(
+                f"{self.name}: the file has several records of one {house}, which would be torn apart",
+                hint="use one record per household, or ConfidentialityEdit1990 or RecordSwap",
+            )
+
+    def _swapper(self, data: Microdata, classes: _key_order.KeyClasses, draws: Draws) -> Swapper:
+        from sfumato.kernels import edits
+
+        schema, n = data.schema, len(data)
+        area, values, likeness = np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros((0, 0))
+        mode = {"geography": edits.GEOGRAPHY, "sensitive": edits.SENSITIVE}.get(self.swap, edits.FIRST_KEY)
+        if mode == edits.GEOGRAPHY:
+            columns = self._areas(schema)
+            area = _classes.classes(data, columns)[0]
+            gone = _classes.missing_any(data, columns)
+            if gone.any():
+                area = np.where(gone, -1, area)
+        elif mode == edits.SENSITIVE:
+            values = np.ascontiguousarray(data.matrix(self._sensitive(schema)))
+        columns = self.similar or tuple(c for c in self._sensitive(schema) if data.is_numeric(c))
+        if self.window > 1 and columns:
+            likeness = np.empty((n, len(columns)))
+            for j, column in enumerate(columns):
+                likeness[:, j] = standardised(data.numbers(column))
+        elif self.window > 1:
+            raise MaskError(
+                f"{self.name}: a window needs numbers to be similar in", hint="name them with `similar`"
+            )
+        rng = draws.stream(purpose="representatives").generator()
+        offset = (rng.random(len(classes)) * classes.counts).astype(np.int64)
+        failing = int((classes.counts < self.tolerance).sum())
+        priority = draws.stream(purpose="sample").permutation(failing)
+        return Swapper(classes, self.tolerance, mode, area, values, likeness, offset, priority)
+
+    def _find_order(
+        self,
+        classes: _key_order.KeyClasses,
+        areas: Sequence[str],
+        x: FloatArray | None,
+        swapper: Swapper,
+        draws: Draws,
+        notes: Notes,
+    ) -> tuple[str, ...]:
+        if self.order not in ORDERS or x is None:
+            order = classes.keys
+        else:
+            order, steps = _key_order.near_optimal(classes, x)
+            notes.figure("largest_standard_deviations", steps)
+            if self.order == "search":
+                order = self._search(order, classes, areas, x, swapper, draws, notes)
+        notes.figure("order", list(order))
+        return order
+
+    def _search(
+        self,
+        start: tuple[str, ...],
+        classes: _key_order.KeyClasses,
+        areas: Sequence[str],
+        x: FloatArray,
+        swapper: Swapper,
+        draws: Draws,
+        notes: Notes,
+    ) -> tuple[str, ...]:
+        """The order with the least average bias, among those whose neighbours can be partners."""
+        levels = levels_of(classes, x, self._levels(classes, areas))
+        share = self.sample_percent / 100
+
+        def trial(order: tuple[str, ...]) -> Pairs:
+            return swapper.pair(order, share, self.window, draws.stream(purpose="far").generator())
+
+        allowed = trial(start).far
+
+        def cost(order: tuple[str, ...]) -> float:
+            pairs = trial(order)
+            # An order that puts records of one area side by side leaves nothing to swap nearby.
+            if pairs.far > allowed:
+                return float("inf")
+            return float(np.mean([percentage_bias(classes, level, pairs, x) for level in levels]))
+
+        first = cost(start)
+        best, value, tried = _key_order.search(start, cost, self.search_orders)
+        notes.figure("near_optimal_order", list(start))
+        notes.figure("average_bias_near_optimal", first)
+        notes.figure("average_bias_found", value)
+        notes.figure("orders_tried", tried)
+        return best
+
+    def _levels(self, classes: _key_order.KeyClasses, areas: Sequence[str]) -> list[tuple[str, ...]]:
+        if self.levels:
+            return list(self.levels)
+        return _key_order.default_levels(classes.keys, areas)
+
+    def _tuned(
+        self,
+        order: tuple[str, ...],
+        x: FloatArray | None,
+        classes: _key_order.KeyClasses,
+        swapper: Swapper,
+        draws: Draws,
+        notes: Notes,
+    ) -> tuple[float, Pairs]:
+        """The share of the classes that are swapped, and the pairs; the largest share within the limit."""
+        from sfumato.utility.bias import acceptable_range, share_to_keep
+
+        def trial(share: float) -> Pairs:
+            return swapper.pair(order, share, self.window, draws.stream(purpose="far").generator())
+
+        share = self.sample_percent / 100
+        pairs = trial(share)
+        if self.f is None or x is None or not pairs.changed:
+            return share, pairs
+        finest = levels_of(classes, x, [classes.keys])[0]
+        there = x[np.isfinite(x)]
+        mean, sd = (float(there.mean()), float(there.std(ddof=1))) if len(there) > 1 else (0.0, 0.0)
+        if mean == 0:
+            raise MaskError(f"{self.name}: the mean of `order_by` is zero or missing, so `f` sets no limit")
+        limit = acceptable_range(mean, sd, n_s=pairs.changed, n=len(x), p=self.p, f=self.f)[1]
+        bias = percentage_bias(classes, finest, pairs, x)
+        notes.figure("bias_limit_percent", limit)
+        notes.figure("bias_before_tuning_percent", bias)
+        if bias < limit or bias == 0:
+            return share, pairs
+        theorem = share * share_to_keep(limit / bias, pairs.changed, pairs.helpers)
+        notes.figure("share_by_theorem_a2", share * (limit / bias) ** 2)
+        notes.figure("share_by_theorem_a3", theorem)
+        best = largest_share(share, theorem, trial, lambda q: percentage_bias(classes, finest, q, x), limit)
+        notes.warn(
+            f"only {100 * best[0]:.1f}% of the combinations below tolerance are swapped, to keep the "
+            "PERCENTAGE BIAS below its limit; the others stay as they are"
+        )
+        return best
+
+    def _report(
+        self,
+        data: Microdata,
+        classes: _key_order.KeyClasses,
+        order: tuple[str, ...],
+        share: float,
+        pairs: Pairs,
+        swapper: Swapper,
+        x: FloatArray | None,
+        draws: Draws,
+        notes: Notes,
+    ) -> None:
+        touched = np.zeros(len(classes), np.bool_)
+        touched[classes.ids[pairs.partner >= 0]] = True
+        notes.figure("share_of_classes_percent", 100 * share)
+        notes.figure("records_changed", pairs.changed)
+        notes.figure("records_from_larger_classes", pairs.helpers)
+        notes.figure("classes_touched", int((touched & swapper.failing).sum()))
+        notes.figure("tolerance_failures_left", int((swapper.failing & ~touched).sum()))
+        if len(pairs.left):
+            notes.figure("classes_without_partner", len(pairs.left))
+            notes.warn(
+                f"{len(pairs.left):,} combinations below tolerance have nothing to swap, or found no record "
+                "that differs in it; they stay as they are and are named in the internal log"
+            )
+        if x is not None and pairs.changed:
+            self._report_bias(data, classes, order, share, pairs, swapper, x, draws, notes)
+        notes.add_log(swap_log(data, classes, pairs, swapper.kept(share)))
+
+    def _report_bias(
+        self,
+        data: Microdata,
+        classes: _key_order.KeyClasses,
+        order: tuple[str, ...],
+        share: float,
+        pairs: Pairs,
+        swapper: Swapper,
+        x: FloatArray,
+        draws: Draws,
+        notes: Notes,
+    ) -> None:
+        """PERCENTAGE BIAS by Moore's accounting: values exchanged between the classes of the keys."""
+        from sfumato.utility.bias import acceptable_range, verdict_on
+
+        finest = levels_of(classes, x, [classes.keys])[0]
+        bias = percentage_bias(classes, finest, pairs, x)
+        there = x[np.isfinite(x)]
+        mean = float(there.mean()) if len(there) else 0.0
+        notes.figure("percentage_bias", bias)
+        if self.window > 1:
+            plain = swapper.pair(order, share, 1, draws.stream(purpose="far").generator())
+            notes.figure("percentage_bias_of_next_record", percentage_bias(classes, finest, plain, x))
+        if len(there) > 1 and mean:
+            sd = float(there.std(ddof=1))
+            low, high = acceptable_range(mean, sd, n_s=pairs.changed, n=len(x), p=self.p, f=self.f or 0.01)
+            verdict = verdict_on(bias, low, high)
+            notes.figure("acceptable_range_percent", [low, high])
+            notes.figure("verdict", verdict)
+            if verdict != "acceptable":
+                notes.warn(f"PERCENTAGE BIAS {bias:.3g} is {verdict}; acceptable is {low:.3g} to {high:.3g}")
+
+    def _exchange(self, data: Microdata, pairs: Pairs) -> Microdata:
+        swapped = np.flatnonzero(pairs.partner >= 0)
+        new = {}
+        for column in self._swapped(data.schema):
+            rows = swapped
+            if self.swap == "first_key":
+                # The classes number the keys in their own order.
+                key = (self._listed(data.schema) or self._keys(data.schema)).index(column)
+                rows = swapped[pairs.via[swapped] == key]
+            elif self.swap == "sensitive":
+                there = ~data.missing(column)
+                rows = swapped[there[swapped] & there[pairs.partner[swapped]]]
+            if not len(rows):
+                continue
+            source = np.arange(len(data))
+            source[rows] = pairs.partner[rows]
+            new[column] = data.column(column).gather(pl.Series(source.astype(np.uint64)))
+        return data.with_columns(new) if new else data

@@ -1,0 +1,1 @@
+"""Conditional group swapping (Oganian, Lesaja)."""

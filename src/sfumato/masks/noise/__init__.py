@@ -1,0 +1,1 @@
+"""Additive noise, mixture noise and controlled distortion."""

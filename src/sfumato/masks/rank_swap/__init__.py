@@ -1,0 +1,1 @@
+"""Rank swapping under control (Moore)."""

@@ -1,0 +1,120 @@
+"""A look at the data before anything is done to them: do they fit what the schema says?
+
+>>> import polars as pl, sfumato as sf
+>>> data = sf.Microdata(pl.DataFrame({"K": [None, None]}, schema={"K": pl.Int64}), sf.Schema(keys=["K"]))
+>>> print(vet(data)[0].message)
+the key K is missing in all 2 records
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from sfumato.contract.guarantees import broken_sums
+from sfumato.data.microdata import Microdata
+from sfumato.errors import Problem, SchemaError, counted
+
+
+def vet(data: Microdata) -> list[Problem]:
+    """Everything in the data that the schema doesn't allow (errors) or that is odd (warnings)."""
+    out: list[Problem] = []
+    if not len(data):
+        return [Problem(0, "the file has no records", "there is nothing to mask")]
+    schema = data.schema
+    for key in (*schema.keys, *schema.geography, *schema.strata):
+        if data.missing(key).all():
+            word = "key" if key in schema.keys else "column"
+            message = f"the {word} {key} is missing in all {counted(len(data), 'record')}"
+            out.append(Problem(0, message, "take it out of the roles, or mend the missing codes"))
+    named = set(schema.named_columns())
+    for column in data.columns:
+        if data.dtype(column).is_float():
+            n = int(data.column(column).is_infinite().sum())
+            if n:
+                row = int(data.column(column).is_infinite().arg_true()[0]) + 1
+                message = f"{column} is infinite in {counted(n, 'record')} (the first is record {row:,})"
+                hint = "replace the infinities by nulls or by a missing code"
+                severity = "error" if column in named else "warning"
+                out.append(Problem(0, message, hint, severity))
+    mixed = [c for c in _numbers_said(data) if data.dtype(c) == pl.String]
+    out += [_text_in_numbers(data, column) for column in mixed]
+    if schema.id is not None:
+        doubled = len(data) - data.column(schema.id).n_unique()
+        if doubled and schema.household is None:
+            message = f"the id {schema.id} isn't unique: {doubled:,} records share one with another"
+            out.append(Problem(0, message, "a household id goes to the role `household`", "warning"))
+    if schema.weight is not None:
+        out += _vet_weight(data, schema.weight)
+    out += _vet_nesting(data)
+    for total, components in schema.sums.items():
+        if {total, *components} & set(mixed):
+            continue
+        try:
+            off = int(broken_sums(data, total, components).sum())
+        except SchemaError as problem:
+            out.append(Problem(0, problem.message, problem.hint))
+            continue
+        if off and not schema[total].residual:
+            parts = ", ".join(components)
+            message = f"{total} isn't the sum of {parts} in {off:,} of {counted(len(data), 'record')}"
+            hint = f"mend the rule, or say `residual = true` under variables.{total} if a part has no column"
+            out.append(Problem(0, message, hint))
+    return out
+
+
+def _numbers_said(data: Microdata) -> list[str]:
+    """The columns that the schema takes for numbers: by their kind, a unit, numeric codes or a sum."""
+    schema = data.schema
+    tied = {c for total, parts in schema.sums.items() for c in (total, *parts)}
+    out = []
+    for column in data.columns:
+        variable = schema[column]
+        coded = any(getattr(variable, name) is not None for name in ("unit", "top", "bottom"))
+        if variable.kind == "continuous" or coded or column in tied:
+            out.append(column)
+    return out
+
+
+def _text_in_numbers(data: Microdata, column: str) -> Problem:
+    text = data.column(column)
+    # A file with decimal commas keeps them where one word made the whole column text.
+    numbers = text.str.strip_chars().str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+    bad = (numbers.is_null() & text.is_not_null() & ~pl.Series(data.missing(column))).arg_true()
+    rows = ", ".join(f"{int(r) + 1:,}" for r in bad[:5])
+    more = f" and {len(bad) - 5:,} more" if len(bad) > 5 else ""
+    message = (
+        f"{column} should hold numbers, but has text in {counted(len(bad), 'record')} (records {rows}{more})"
+    )
+    return Problem(0, message, "mend these records, or say which codes mean missing")
+
+
+def _vet_weight(data: Microdata, weight: str) -> list[Problem]:
+    if not data.is_numeric(weight):
+        return [Problem(0, f"the weight {weight} isn't a number")]
+    values = data.numbers(weight)
+    gone, negative = int(np.isnan(values).sum()), int((values < 0).sum())
+    out = []
+    if gone:
+        out.append(Problem(0, f"the weight {weight} is missing in {counted(gone, 'record')}"))
+    if negative:
+        out.append(Problem(0, f"the weight {weight} is negative in {counted(negative, 'record')}"))
+    return out
+
+
+def _vet_nesting(data: Microdata) -> list[Problem]:
+    """Each finer area must lie in one coarser area."""
+    out = []
+    for coarse, fine in zip(data.schema.geography, data.schema.geography[1:], strict=False):
+        areas = data.select([coarse, fine]).drop_nulls().unique()
+        split = areas.group_by(fine).agg(pl.col(coarse).sort()).filter(pl.col(coarse).list.len() > 1)
+        if split.height:
+            value, parents = split.sort(fine).row(0)
+            where = ", ".join(str(p) for p in parents[:3])
+            message = (
+                f"the geography doesn't nest: {split.height:,} values of {fine} lie in several of {coarse} "
+                f"(for example {value} in {where})"
+            )
+            hint = f"make the codes of {fine} unique, for instance by putting {coarse} in front of them"
+            out.append(Problem(0, message, hint))
+    return out

@@ -1,0 +1,383 @@
+"""A plan: the whole recipe in one TOML file. There is no second way to describe work.
+
+>>> import sfumato as sf
+>>> plan = sf.Plan.loads('''
+... format = 1
+... [roles]
+... sensitive = ["INCOME"]
+... [[step]]
+... mask = "random_swap"
+... columns = ["INCOME"]
+... rate_percent = 20
+... ''')
+>>> plan.steps[0].rate_percent
+20
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Measure
+from sfumato.contract.parameters import Declared
+from sfumato.data.hierarchy import relative_to
+from sfumato.data.microdata import Microdata, as_microdata
+from sfumato.data.schema import ROLES, Schema
+from sfumato.draws import Seed
+from sfumato.errors import (
+    InputError,
+    ParameterError,
+    PlanError,
+    Problem,
+    SchemaError,
+    SfumatoError,
+    did_you_mean,
+)
+from sfumato.plan import source as plan_source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from sfumato.run.run import Run
+
+FORMAT: Final = 1
+RELEASE_FORMATS: Final = ("parquet", "csv", "tsv", "arrow", "sav", "dta", "asc")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound on a figure of a measure: ``linkage.rate = { at_most = 0.10 }``."""
+
+    measure: str
+    figure: str = "value"
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def __str__(self) -> str:
+        bounds = []
+        if self.at_most is not None:
+            bounds.append(f"at most {self.at_most:g}")
+        if self.at_least is not None:
+            bounds.append(f"at least {self.at_least:g}")
+        return f"{self.measure}.{self.figure} {' and '.join(bounds)}"
+
+    def holds(self, value: float) -> bool:
+        """Whether the value is within the bounds (an undefined value never is)."""
+        if value != value:
+            return False
+        return (self.at_most is None or value <= self.at_most) and (
+            self.at_least is None or value >= self.at_least
+        )
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """How a release is written."""
+
+    drop: tuple[str, ...] = ()
+    shuffle: bool = True
+    format: str = "parquet"
+    name: str = "data"
+    new_ids: bool = True
+    secret_parameters: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.drop, str):
+            object.__setattr__(self, "drop", (self.drop,))
+        object.__setattr__(self, "drop", tuple(self.drop))
+
+    def to_dict(self) -> dict[str, Any]:
+        out = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value != f.default:
+                out[f.name] = list(value) if isinstance(value, tuple) else value
+        return out
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Data, roles, steps, measures, limits and release options, as one value.
+
+    Made in Python (``Plan(steps=[…])``) or read from TOML (:meth:`load`). Plans are compared and
+    hashed by what they say, not by how they are written.
+    """
+
+    steps: tuple[Mask, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    data_path: str | None = None
+    read_options: Mapping[str, Any] = field(default_factory=dict)
+    schema: Schema | None = None
+    limits: tuple[Limit, ...] = ()
+    release: ReleaseOptions = field(default_factory=ReleaseOptions)
+    title: str | None = None
+    base: Path = field(default_factory=Path, compare=False)
+    """The folder that ``data_path`` and the files of its steps are relative to."""
+    source: str | None = field(default=None, compare=False, repr=False)
+    """The text it was read from."""
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "steps", tuple(self.steps))
+        set_(self, "measures", tuple(self.measures))
+        for step in self.steps:
+            if not isinstance(step, Mask):
+                raise ParameterError(f"a step must be a mask, not {step!r}")
+        for one in self.measures:
+            if not isinstance(one, Measure):
+                raise ParameterError(f"a measure must be a measure, not {one!r}")
+        if isinstance(self.limits, Mapping):
+            set_(self, "limits", tuple(limits_of(self.limits)))
+        if isinstance(self.release, Mapping):
+            set_(self, "release", ReleaseOptions(**self.release))
+        if isinstance(self.schema, Mapping):
+            set_(self, "schema", Schema.from_dict(self.schema))
+
+    # -- in and out -------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """The plan in a TOML file; a PlanError lists every mistake with its line."""
+        path = Path(path)
+        return cls.loads(plan_source.read_text(path), base=path.parent, name=str(path))
+
+    @classmethod
+    def loads(cls, text: str, *, base: str | Path = ".", name: str | None = None) -> Plan:
+        """The plan in a text."""
+        from sfumato.plan.reader import read_plan
+
+        plan, problems = read_plan(text, base=Path(base))
+        errors = [p for p in problems if p.severity == "error"]
+        if errors or plan is None:
+            raise PlanError(errors, path=name)
+        return plan
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the plan says, as plain values in a plan's order; defaults are left out."""
+        out: dict[str, Any] = {"format": FORMAT}
+        if self.title:
+            out["title"] = self.title
+        if self.data_path is not None:
+            out["data"] = self.data_path
+        if self.read_options:
+            out["read"] = dict(self.read_options)
+        if self.schema is not None:
+            said = self.schema.to_dict()
+            out.update({k: v for k, v in said.items() if v})
+        if self.steps:
+            out["step"] = [_table(s, "mask") for s in self.steps]
+        if self.measures:
+            out["measure"] = [_table(m, "measure") for m in self.measures]
+        if self.limits:
+            limits: dict[str, Any] = {}
+            for limit in self.limits:
+                bounds = {
+                    k: v
+                    for k, v in (("at_most", limit.at_most), ("at_least", limit.at_least))
+                    if v is not None
+                }
+                limits.setdefault(limit.measure, {})[limit.figure] = bounds
+            out["limits"] = limits
+        options = self.release.to_dict()
+        if options:
+            out["release"] = options
+        return out
+
+    def to_toml(self) -> str:
+        """The text it was read from, else a text of the same meaning."""
+        return self.source if self.source is not None else plan_source.dump(self.to_dict())
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the plan's text; an existing file only when told to."""
+        path = Path(path)
+        if path.exists() and not overwrite:
+            raise InputError(f"{path} exists already", hint="choose another name, or pass overwrite=True")
+        path.write_text(self.to_toml(), encoding="utf-8")
+
+    def hash(self) -> str:
+        """A digest of what the plan says: comments, order of keys and defaults don't change it."""
+        content = {k: v for k, v in self.to_dict().items() if k != "data"}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    # -- use --------------------------------------------------------------------------------------
+
+    def step_ids(self) -> list[str]:
+        """Each step's id: its own, else its mask's name (numbered from the second on)."""
+        return _ids(self.steps)
+
+    def measure_ids(self) -> list[str]:
+        return _ids(self.measures)
+
+    def data_file(self) -> Path:
+        if self.data_path is None:
+            raise InputError("the plan names no data", hint='add a line such as: data = "people.csv"')
+        return self.base / self.data_path
+
+    def data(self, *, lazy: bool = False) -> Microdata:
+        """The plan's data, with the plan's schema over what the file itself says."""
+        return self.with_schema_of(self.file_alone(lazy=lazy))
+
+    def file_alone(self, *, lazy: bool = False) -> Microdata:
+        """The plan's data with no more than what the file itself says of them."""
+        from sfumato.io import read
+
+        options = dict(self.read_options)
+        if lazy:
+            options["lazy"] = True
+        return read(self.data_file(), **options)
+
+    def with_schema_of(self, data: Microdata) -> Microdata:
+        """These data with this plan's schema: roles replaced, details of variables added to theirs."""
+        if self.schema is None:
+            return data
+        own = self.schema
+        roles = {r: getattr(own, r) for r in ROLES if getattr(own, r)}
+        schema = data.schema.with_roles(**roles)
+        for name, variable in own.variables.items():
+            details = {f.name: getattr(variable, f.name) for f in fields(variable)}
+            said = {k: v for k, v in details.items() if v not in (None, (), False) and v != {}}
+            schema = schema.with_variable(name, **said)
+        return data.with_schema(schema)
+
+    def check(
+        self, data: Microdata | None = None, *, lines: Mapping[plan_source.Path, int] | None = None
+    ) -> list[Problem]:
+        """Every mistake (and warning) that can be found without running."""
+        if lines is None:
+            lines = plan_source.lines_of(self.source) if self.source else {}
+        if data is not None:
+            return sorted(self._check_against(self.with_schema_of(as_microdata(data)), lines))
+        if self.data_path is None:
+            return []
+        plan, problems = self, []
+        try:
+            found = self.file_alone(lazy=True)
+            problems = self._misnamed(found.columns, lines)
+            if problems and self.schema is not None:  # what is left of the schema can still be checked
+                plan = replace(self, schema=self.schema.restricted_to(found.columns))
+            problems += plan._check_against(plan.with_schema_of(found), lines)
+        except SfumatoError as problem:
+            # The file can't be read, or the schema doesn't fit it in another way.
+            where = plan_source.line_of(lines, ("data",))
+            if isinstance(problem, SchemaError):
+                where = _schema_line(problem.message, lines)
+            problems.append(Problem(where, problem.message, problem.hint))
+        return sorted(problems)
+
+    def _misnamed(self, columns: Sequence[str], lines: Mapping[plan_source.Path, int]) -> list[Problem]:
+        """Every column that the schema names and the data don't have, each where it is named."""
+        out = []
+        for column, place in (self.schema or Schema()).named_columns().items():
+            if column not in columns:
+                message = f"{place} names the column {column!r}, which the data don't have"
+                out.append(Problem(_schema_line(place, lines), message, did_you_mean(column, columns)))
+        return out
+
+    def _check_against(self, data: Microdata, lines: Mapping[plan_source.Path, int]) -> list[Problem]:
+        out: list[Problem] = []
+        types: dict[str, pl.DataType] = dict(data._types)
+        for at, step in enumerate(self.steps):
+            with relative_to(self.base):
+                out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
+            own = [*_breaks_a_role(step, data.schema), *step.check_units()]
+            out += [_at(p, lines, "step", at) for p in own]
+            types = step.types_after(types)
+        for at, one in enumerate(self.measures):
+            own = [*one.check(data.schema, types), *one.check_units()]
+            out += [_at(p, lines, "measure", at) for p in own]
+        for column in self.release.drop:
+            if column not in types:
+                line = plan_source.line_of(lines, ("release", "drop"))
+                hint = did_you_mean(column, types)
+                out.append(
+                    Problem(line, f"`drop` names the column {column!r}, which the data don't have", hint)
+                )
+        return out
+
+    def run(self, data: Any = None, *, seed: Seed | int | None = None, **options: Any) -> Run:
+        """Carry the plan out on data (its own by default) with a secret seed (a new one by default)."""
+        from sfumato.run.run import carry_out
+
+        given = self.data() if data is None else self.with_schema_of(as_microdata(data))
+        return carry_out(self, given, seed, **options)
+
+
+def limits_of(content: Mapping[str, Any]) -> list[Limit]:
+    """``{"linkage.rate": {…}}`` or ``{"linkage": {"rate": {…}}}`` → limits."""
+    out = []
+    for name, value in content.items():
+        if not isinstance(value, Mapping):
+            raise ParameterError(f"the limit {name!r} needs `at_most` or `at_least`")
+        if value and set(value) <= {"at_most", "at_least"}:
+            measure, _, figure = name.partition(".")
+            out.append(Limit(measure, figure or "value", **value))
+        else:
+            for figure, bounds in value.items():
+                if (
+                    not isinstance(bounds, Mapping)
+                    or not set(bounds) <= {"at_most", "at_least"}
+                    or not bounds
+                ):
+                    raise ParameterError(f"the limit {name}.{figure} needs `at_most` or `at_least`")
+                out.append(Limit(name, figure, **bounds))
+    return out
+
+
+def _breaks_a_role(step: Mask, schema: Schema) -> list[Problem]:
+    """A step that changes a column which something else relies on."""
+    out = []
+    named = {c for c, p in step.named_columns().items() if p in ("columns", "column")}
+    for column in sorted(named):
+        if column == schema.id:
+            out.append(
+                Problem(
+                    0,
+                    f"{step.name} would mask {column}, which is the id",
+                    "a release gives new ids by itself; take it out of the step",
+                )
+            )
+        elif column == schema.weight:
+            message = f"{step.name} changes the weight {column}: weighted totals will change"
+            out.append(Problem(0, message, None, "warning"))
+    return out
+
+
+def _ids(things: Sequence[Declared]) -> list[str]:
+    out: list[str] = []
+    for one in things:
+        label = one.id or one.name
+        number = 2
+        while label in out:
+            label = f"{one.id or one.name}_{number}"
+            number += 1
+        out.append(label)
+    return out
+
+
+def _table(one: Declared, word: str) -> dict[str, Any]:
+    said = one.to_dict()
+    head = {"id": said.pop("id")} if "id" in said else {}
+    return {**head, word: one.name, **said}
+
+
+def _at(problem: Problem, lines: Mapping[plan_source.Path, int], kind: str, index: int) -> Problem:
+    if problem.line:
+        return problem
+    said = [p[2] for p in lines if p[:2] == (kind, index) and len(p) == 3 and f"`{p[2]}`" in problem.message]
+    path: plan_source.Path = (kind, index, *said[:1])
+    return Problem(plan_source.line_of(lines, path), problem.message, problem.hint, problem.severity)
+
+
+def _schema_line(message: str, lines: Mapping[plan_source.Path, int]) -> int:
+    for path, line in lines.items():
+        dotted = ".".join(str(p) for p in path)
+        if path and path[0] in ("roles", "variables") and len(path) > 1 and message.startswith(dotted):
+            return line
+    return plan_source.line_of(lines, ("roles",))

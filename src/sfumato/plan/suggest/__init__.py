@@ -1,0 +1,1 @@
+"""What `sfumato init` proposes: roles, codes, sums, a first plan."""

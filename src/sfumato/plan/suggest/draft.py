@@ -1,0 +1,296 @@
+"""The text of a first plan: what was suggested, a default step, and a comment on each line's reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from sfumato.data.schema import SINGLE_ROLES, Range, Variable
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from sfumato.plan.suggest.roles import Suggestion
+
+_BARE: Final = re.compile(r"^[A-Za-z0-9_-]+$")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_WIDTH: Final = 100
+_RELEASE_FORMATS: Final = {
+    ".csv": "csv", ".gz": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".arrow": "arrow",
+    ".feather": "arrow", ".ipc": "arrow", ".sav": "sav", ".zsav": "sav", ".dta": "dta", ".asc": "asc",
+}  # fmt: skip
+_ROLE_NOTES: Final = {
+    "id": "tells records apart; never released",
+    "keys": "what somebody may know of a person: risk is counted on these",
+    "sensitive": "what nobody should learn about a person: these are masked",
+    "geography": "areas, coarse to fine",
+    "household": "records of one household share it",
+    "weight": "how many people a record stands for",
+    "strata": "",
+}
+_DETAILS: Final = ("kind", "missing", "top", "bottom", "unit", "sum_of")
+_WINDOW_PERCENT: Final = 5
+_RATE_PERCENT: Final = 10
+_MOST_ATTACKED: Final = {0: 20_000, 3: 100_000}
+"""Up to how many records an attack is quick, by the least number of keys that he looks among."""
+_SWAP: Final = f"{_RATE_PERCENT}% of the records exchange these values, pairwise at random"
+
+
+def plan_text(data_path: str | os.PathLike[str], suggestion: Suggestion) -> str:
+    """A commented plan (TOML) for a data file, from what was suggested for it.
+
+    ``data_path`` is written as it is given; a plan reads it relative to its own folder.
+    """
+    path = PurePath(data_path)
+    lines = [
+        f"# A first plan for {comment(path.name)}: {suggestion.records:,} records, "
+        f"{len(suggestion.types):,} columns.",
+        "# Everything below is a suggestion, with its reason. Read it, mend it, then:",
+        "#   sfumato check THIS_FILE      finds mistakes",
+        "#   sfumato run THIS_FILE --out DIR   masks the data and writes the release",
+        "",
+        "format = 1",
+        f"data = {quoted(path.as_posix())}",
+        "",
+        *_roles(suggestion),
+        *_variables(suggestion),
+        *_steps(suggestion),
+        *_measures(suggestion),
+        *_release(path, suggestion),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# -- TOML -----------------------------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string.
+
+    >>> print(quoted("marital status"))
+    "marital status"
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def key(name: str) -> str:
+    """A TOML key: bare where it may be, quoted otherwise."""
+    return name if _BARE.match(name) else quoted(name)
+
+
+def comment(text: str) -> str:
+    """Text that can stand in a comment: control characters (line ends too) are shown, not used."""
+    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
+
+
+def value(content: Any) -> str:
+    """A TOML value."""
+    if isinstance(content, bool):
+        return "true" if content else "false"
+    if isinstance(content, str):
+        return quoted(content)
+    if isinstance(content, Range):
+        content = content.to_dict()
+    if isinstance(content, Mapping):
+        return "{ " + ", ".join(f"{key(str(k))} = {value(v)}" for k, v in content.items()) + " }"
+    if isinstance(content, (list, tuple)):
+        parts = [value(v) for v in content]
+        flat = f"[{', '.join(parts)}]"
+        if len(flat) <= _WIDTH:
+            return flat
+        return "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
+    return repr(content)
+
+
+def _commented(texts: Iterable[str], indent: str = "# ") -> list[str]:
+    return [f"{indent}{comment(t)}" for t in texts if t]
+
+
+# -- the parts of a plan --------------------------------------------------------------------------
+
+
+def _roles(found: Suggestion) -> list[str]:
+    out = ["[roles]"]
+    schema = found.schema
+    for role, note in _ROLE_NOTES.items():
+        said = getattr(schema, role)
+        if not said:
+            if role in SINGLE_ROLES or role in ("keys", "sensitive"):
+                out.append(f"# {role}: none was found ({note})")
+            continue
+        columns = [said] if isinstance(said, str) else list(said)
+        out += _commented([f"{role}: {note}" if note else role])
+        out += _commented(
+            (f"{c}: {'; '.join(found.reasons[c])}" for c in columns if c in found.reasons), "#   "
+        )
+        out.append(f"{role} = {value(said if isinstance(said, str) else list(said))}")
+    out += _commented(found.notes)
+    return [*out, ""]
+
+
+def _variables(found: Suggestion) -> list[str]:
+    out: list[str] = []
+    for column in found.types:
+        variable: Variable = found.schema[column]
+        details = {n: getattr(variable, n) for n in _DETAILS if getattr(variable, n) not in (None, ())}
+        if not details:
+            continue
+        out.append(f"[variables.{key(column)}]")
+        if variable.label:
+            out += _commented([variable.label])
+        reasons = found.reasons.get(column, ())
+        out += _commented(reasons if found.schema.role_of(column) is None else reasons[1:])
+        out += [f"{name} = {value(content)}" for name, content in details.items()]
+        out.append("")
+    return out
+
+
+def _steps(found: Suggestion) -> list[str]:
+    schema, types = found.schema, found.types
+    numbers = [c for c in schema.sensitive if types[c].is_numeric()]
+    texts = [c for c in schema.sensitive if c not in numbers]
+    out: list[str] = []
+    if numbers:
+        out += _swap_numbers(found, numbers)
+    if texts:
+        table = {"id": "private", "mask": "random_swap", "columns": texts, "rate_percent": _RATE_PERCENT}
+        out += _step(found, table, [_SWAP])
+    if not out:
+        out += _recode_keys(found)
+    if not out:
+        out += [
+            "# No step could be suggested. For example:",
+            "# [[step]]",
+            '# mask = "random_swap"',
+            '# columns = ["COLUMN"]',
+            "# rate_percent = 10",
+            "",
+        ]
+    return out
+
+
+def _swap_numbers(found: Suggestion, numbers: list[str]) -> list[str]:
+    why = [
+        f"each value moves to a record whose rank is at most {_WINDOW_PERCENT}% of the records away:",
+        "means stay, relations between columns nearly stay, single values don't",
+    ]
+    ranked = {"id": "amounts", "mask": "rank_swap", "columns": numbers, "window_percent": _WINDOW_PERCENT}
+    done = _step(found, ranked, why)
+    if done:
+        return done
+    in_sums = {c for total, parts in found.schema.sums.items() for c in (total, *parts)}
+    tied = [c for c in numbers if c in in_sums]
+    loose = [c for c in numbers if c not in in_sums]
+    out: list[str] = []
+    if loose:
+        table = {"id": "amounts", "mask": "random_swap", "columns": loose, "rate_percent": _RATE_PERCENT}
+        out += _step(found, table, [_SWAP])
+    if tied:
+        table = {"id": "sums", "mask": "random_swap", "columns": tied, "rate_percent": _RATE_PERCENT,
+                 "together": True}  # fmt: skip
+        out += _step(found, table, ["these add up, so they travel together"])
+    return out
+
+
+def _recode_keys(found: Suggestion) -> list[str]:
+    """Nothing sensitive was found: coarsen a key with many values, else swap keys."""
+    schema, types = found.schema, found.types
+    keys = [k for k in schema.keys if k not in schema.geography]
+    wide = [k for k in keys if types[k].is_integer() and found.distinct[k] > 20 and not schema[k].missing]
+    if wide:
+        table = {"id": "coarser", "mask": "recode", "column": wide[0], "width": 5}
+        done = _step(
+            found, table, [f"{wide[0]} has {found.distinct[wide[0]]} values; classes of 5 make fewer"]
+        )
+        if done:
+            return done
+    some = keys[:3] or list(schema.keys[:1]) or _any_column(found)
+    if not some:
+        return []
+    table = {"id": "keys", "mask": "random_swap", "columns": some, "rate_percent": _RATE_PERCENT}
+    return _step(found, table, ["nothing sensitive was found, so that some keys are swapped instead"])
+
+
+def _any_column(found: Suggestion) -> list[str]:
+    singles = {found.schema.id, found.schema.household, found.schema.weight, *found.drop}
+    return [c for c in found.types if c not in singles][:1]
+
+
+def _step(found: Suggestion, table: dict[str, Any], why: list[str]) -> list[str]:
+    """A [[step]] table, where the mask exists and finds no mistake in it."""
+    from sfumato import registry
+
+    cls = registry.masks().get(table["mask"])
+    return _table(found, "step", "mask", cls, table, why)
+
+
+def _measures(found: Suggestion) -> list[str]:
+    from sfumato import registry
+
+    there = registry.measures()
+    schema = found.schema
+    numbers = [c for c in schema.sensitive if found.types[c].is_numeric()]
+    keys = list(schema.keys[:5])
+    out: list[str] = []
+    if keys:
+        table: dict[str, Any] = {"measure": "k_anonymity", "keys": keys}
+        why = ["how many records share their keys with fewer than k − 1 others"]
+        out += _table(found, "measure", "measure", there.get("k_anonymity"), table, why)
+    if numbers:
+        table = {"measure": "information_loss", "columns": numbers}
+        why = ["how far means, variances and correlations move"]
+        out += _table(found, "measure", "measure", there.get("information_loss"), table, why)
+    return [*out, *_attack(found, numbers)]
+
+
+def _attack(found: Suggestion, numbers: list[str]) -> list[str]:
+    """A worst case, where it is quick: an intruder who has every original amount and the keys."""
+    from sfumato import registry
+
+    most = _MOST_ATTACKED[3 if len(found.schema.keys) >= 3 else 0]
+    if not numbers or found.records > most:
+        return []
+    table: dict[str, Any] = {"measure": "distance_linkage", "known": numbers}
+    if found.schema.keys:
+        table["block_on"] = list(found.schema.keys)
+    why = [
+        "the worst case: somebody who has all these amounts as they were looks for the nearest record",
+        "(`sfumato attack` tries stronger ones); a limit on it keeps an unsafe file from being released",
+    ]
+    out = _table(found, "measure", "measure", registry.measures().get("distance_linkage"), table, why)
+    limit = ["# [limits]", "# distance_linkage.rate = { at_most = 0.10 }", ""]
+    return [*out, *limit] if out else []
+
+
+def _table(
+    found: Suggestion, kind: str, word: str, cls: Any, table: dict[str, Any], why: list[str]
+) -> list[str]:
+    if cls is None:
+        return []
+    try:
+        one = cls.from_dict({k: v for k, v in table.items() if k != word})
+        if any(p.severity == "error" for p in one.check(found.schema, dict(found.types))):
+            return []
+    except SfumatoError:
+        return []
+    lines = [f"{name} = {value(content)}" for name, content in table.items()]
+    return [*_commented(why), f"[[{kind}]]", *lines, ""]
+
+
+def _release(path: PurePath, found: Suggestion) -> list[str]:
+    return [
+        "[release]",
+        "# ids and names go; a release gets new ids where it needs them",
+        *_commented(
+            (f"{c}: {'; '.join(found.reasons[c])}" for c in found.drop if found.schema.role_of(c) is None),
+            "#   ",
+        ),
+        f"drop = {value(list(found.drop))}",
+        "# the order of records could link the release to its source",
+        "shuffle = true",
+        f"format = {value(_RELEASE_FORMATS.get(path.suffix.casefold(), 'parquet'))}",
+        "",
+    ]

@@ -1,0 +1,387 @@
+"""A release: two bundles, one to hand out and one to lock away, whole or not at all.
+
+``public/`` has the masked file, its data dictionary, the public report and a manifest; ``internal/``
+has the plan, the seed's commitment, the logs, the order of records and the full report. Records are
+shuffled and ids are new, because order and ids lead back to the source. What was written is read
+back and checked before it gets its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato import __version__
+from sfumato.data.microdata import Microdata
+from sfumato.data.schema import Range, Schema
+from sfumato.errors import GuaranteeError, InputError, ReleaseError
+from sfumato.io.arrow import plain
+from sfumato.io.atomic import new_folder
+
+if TYPE_CHECKING:
+    from sfumato.run.run import Run
+
+CHUNK: Final = 1 << 20
+STREAMED: Final = ("parquet", "csv", "tsv", "arrow")
+
+
+@dataclass(frozen=True)
+class Release:
+    """Where a release stands."""
+
+    folder: Path
+    data: Path
+
+    @property
+    def public(self) -> Path:
+        return self.folder / "public"
+
+    @property
+    def internal(self) -> Path:
+        return self.folder / "internal"
+
+    @property
+    def report(self) -> Path:
+        return self.public / "report.html"
+
+
+def write_release(
+    run: Run, folder: Path, *, overwrite: bool = False, despite_limits: bool = False
+) -> Release:
+    """Write a run's release into a new folder."""
+    broken = [c for s in run.steps for c in s.checks if not c.ok]
+    if broken:
+        raise GuaranteeError("\n".join(f"{c.guarantee}: {c.detail}" for c in broken))
+    failed = [x for x in run.limits if not x.ok]
+    if failed and not despite_limits:
+        raise ReleaseError(
+            "nothing was released, because a limit of the plan fails:\n"
+            + "\n".join(f"  {x.text}" for x in failed),
+            hint="mask more, or change the limit in the plan",
+        )
+    options = run.plan.release
+    columns = released_columns(run)
+    order = release_order(run) if options.shuffle else np.arange(len(run.masked))
+    name = f"{options.name}.{options.format}"
+    with new_folder(folder, overwrite=overwrite) as work:
+        public, internal = work / "public", work / "internal"
+        public.mkdir(mode=0o755)
+        internal.mkdir(mode=0o700)
+        schema = released_schema(run, columns)
+        written = _write_data(run, columns, order, public / name, schema)
+        _write_json(public / "dictionary.json", dictionary(schema, run.masked, columns, len(order)))
+        _write_reports(run, public, internal)
+        _write_internal(run, internal, order)
+        check_release(run, public / name, columns, order, written)
+        _write_json(public / "MANIFEST.json", manifest(public, records=len(order), columns=len(columns)))
+        _write_json(internal / "MANIFEST.json", manifest(work, plan=run.plan.hash()))
+        for path in internal.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+        work.chmod(0o755)
+    return Release(Path(folder).absolute(), Path(folder).absolute() / "public" / name)
+
+
+# -- what is released, and in which order ---------------------------------------------------------
+
+
+def released_columns(run: Run) -> list[str]:
+    """The masked file's columns without the dropped ones."""
+    dropped = set(run.plan.release.drop)
+    if not run.plan.release.new_ids:
+        dropped |= {run.masked.schema.id or ""}
+    columns = [c for c in run.masked.columns if c not in dropped]
+    if not columns:
+        raise ReleaseError("every column is dropped; there is nothing to release")
+    return columns
+
+
+def release_order(run: Run) -> npt.NDArray[np.int64]:
+    """A random order of the records, from the secret seed; households stay together."""
+    draws = run.seed.draws("release")
+    n = len(run.masked)
+    shuffled = draws.stream(purpose="order").permutation(n)
+    household = run.masked.schema.household
+    if household is None:
+        return shuffled
+    codes, size = run.masked.households(household)
+    place = draws.stream(purpose="households").permutation(size)
+    # Records in their shuffled order, then stably by their household's random place.
+    return shuffled[np.argsort(place[codes[shuffled]], kind="stable")]
+
+
+def released_schema(run: Run, columns: list[str]) -> Schema:
+    """The schema of what is released, without the names of codes that the masks took out."""
+    schema = run.masked.schema.restricted_to(columns)
+    for column in columns:
+        variable = schema[column]
+        if column not in run.original.columns or not (variable.labels or variable.order):
+            continue
+        # A code list that names a value which no record has any more tells what was hidden; codes
+        # that no record ever had are no secret, and stay.
+        gone = _values(run.original.column(column)) - _values(run.masked.column(column))
+        if gone:
+            labels = {c: text for c, text in variable.labels.items() if _spelt(c) not in gone}
+            order = [c for c in variable.order if _spelt(c) not in gone]
+            schema = schema.with_variable(column, labels=labels, order=order)
+    return _without_cut_points(run, schema)
+
+
+def _without_cut_points(run: Run, schema: Schema) -> Schema:
+    """The schema with no code that is a record's own value and stands in no released record.
+
+    A code by percent is the value of the record at the cut. Where the mean or the median replaces
+    the coded values, that value isn't in the file any more; what replaced it marks them as well.
+    """
+    from sfumato.masks.coding import TopBottomCode
+
+    for step in run.steps:
+        if not isinstance(step.mask, TopBottomCode) or step.mask.replace == "code":
+            continue
+        for column in step.mask.columns:
+            if column not in run.masked.columns or column not in schema.variables:
+                continue
+            values = run.masked.column(column).filter(~run.masked.missing(column))
+            for side, by_percent in (("top", step.mask.top_percent), ("bottom", step.mask.bottom_percent)):
+                code = getattr(schema[column], side)
+                if by_percent is None or code is None:
+                    continue
+                beyond = values.filter(values >= code if side == "top" else values <= code).cast(pl.Float64)
+                shown = beyond.min() if side == "top" else beyond.max()
+                schema = schema.with_variable(column, **{side: shown})
+    return schema
+
+
+def _values(series: pl.Series) -> set[str]:
+    return {_spelt(v) for v in series.drop_nulls().unique().to_list()}
+
+
+def _spelt(code: Any) -> str:
+    """A code as text, the same for 7, 7.0 and "7"."""
+    return str(int(code)) if isinstance(code, float) and code.is_integer() else str(code)
+
+
+def _chunks(run: Run, columns: list[str], order: npt.NDArray[np.int64]) -> Iterator[pl.DataFrame]:
+    """The released records, a million at a time: never a second copy of the whole file."""
+    schema = run.masked.schema
+    # Categories as text, since a dictionary can name values that were removed; a gather from many
+    # pieces is slow.
+    frame = plain(run.masked.select(columns)).rechunk()
+    index = order.astype(np.uint32 if len(order) < 2**32 - 1 else np.uint64)
+    household = _new_households(run, order) if schema.household in columns else None
+    for start in range(0, max(len(order), 1), CHUNK):
+        part = frame.select(pl.all().gather(pl.lit(pl.Series(index[start : start + CHUNK]))))
+        fresh = []
+        if schema.id in columns:
+            numbers = np.arange(start + 1, start + part.height + 1)
+            fresh.append(_as_ids(numbers, schema.id, frame.schema[schema.id], len(order)))
+        if household is not None and schema.household is not None:
+            numbers = household[start : start + part.height]
+            old = part[schema.household]
+            ids = _as_ids(numbers, schema.household, old.dtype, len(order))
+            # Who has no household has none in the release.
+            fresh.append(ids.zip_with(pl.Series(numbers > 0), old.cast(ids.dtype, strict=False)))
+        yield part.with_columns(fresh) if fresh else part
+
+
+def _new_households(run: Run, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Household numbers by first appearance in the release; 0 for a record without a household."""
+    household = run.masked.schema.household or ""
+    there = ~run.masked.missing(household)[order]
+    codes = run.masked.codes(household)[0][order]
+    _, first, back = np.unique(codes[there], return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(1, len(first) + 1)
+    out = np.zeros(len(order), dtype=np.int64)
+    out[there] = rank[back]
+    return out
+
+
+def _as_ids(numbers: npt.NDArray[np.int64], name: str, dtype: pl.DataType, n: int) -> pl.Series:
+    series = pl.Series(name, numbers, dtype=pl.Int64)
+    if dtype.is_numeric():
+        return series
+    return series.cast(pl.String).str.zfill(len(str(n)))
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What went into the file: a digest per chunk, to compare with what is read back."""
+
+    digests: tuple[int, ...]
+
+
+def _write_data(
+    run: Run, columns: list[str], order: npt.NDArray[np.int64], path: Path, schema: Schema
+) -> _Written:
+    from sfumato.io import write, write_chunks
+
+    digests: list[int] = []
+
+    def told() -> Iterator[pl.DataFrame]:
+        for part in _chunks(run, columns, order):
+            digests.append(_digest(part))
+            yield part
+
+    format_ = run.plan.release.format
+    try:
+        if format_ in STREAMED:
+            write_chunks(path, told(), schema, format_)
+        else:
+            write(Microdata(pl.concat(list(told())), schema), path, format=format_)
+    except InputError as problem:
+        # Writers of others wrap the system's error in words of their own; the disk's word counts.
+        full = "os error 28" in problem.message or "No space left" in problem.message
+        reason = "the disk is full" if full else problem.message.rpartition(": ")[2]
+        raise ReleaseError(
+            f"the release can't be written: {reason}; nothing was released", hint=problem.hint
+        ) from None
+    return _Written(tuple(digests))
+
+
+def _digest(frame: pl.DataFrame) -> int:
+    """An order-sensitive digest of a chunk's values."""
+    if not frame.height:
+        return 0
+    rows = frame.hash_rows(seed=1).to_numpy()
+    place = np.arange(1, len(rows) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        return int(((rows ^ place) * np.uint64(0xBF58476D1CE4E5B9)).sum(dtype=np.uint64))
+
+
+def dictionary(schema: Schema, data: Microdata, columns: list[str], records: int) -> dict[str, Any]:
+    """The data dictionary: what each released column is."""
+    out = []
+    for column in columns:
+        variable = schema[column]
+        dtype = data.dtype(column)
+        # The name of an Enum lists its categories, also those that no record has any more.
+        said = "String" if dtype in (pl.Categorical, pl.Enum) else str(dtype)
+        entry: dict[str, Any] = {"name": column, "type": said, "kind": data.kind(column)}
+        if variable.label:
+            entry["label"] = variable.label
+        if column in (schema.id, schema.household):
+            entry["note"] = "numbered anew for this release"
+        for name in ("top", "bottom", "unit"):
+            if getattr(variable, name) is not None:
+                entry[f"{name}_code" if name != "unit" else name] = getattr(variable, name)
+        if variable.missing:
+            entry["missing"] = [m.to_dict() if isinstance(m, Range) else m for m in variable.missing]
+        if variable.sum_of:
+            entry["sum_of"] = list(variable.sum_of)
+        if variable.order:
+            entry["order"] = list(variable.order)
+        if variable.labels:
+            entry["codes"] = {str(code): text for code, text in variable.labels.items()}
+        out.append(entry)
+    roles = {r: v for r, v in schema.to_dict()["roles"].items() if r in ("weight", "geography", "strata")}
+    return {"records": records, "roles": roles, "columns": out}
+
+
+def manifest(folder: Path, **more: Any) -> dict[str, Any]:
+    """The files of a bundle with their sizes and SHA-256 digests."""
+    files = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        with path.open("rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
+    return {"sfumato": __version__, **more, "files": files}
+
+
+def _write_reports(run: Run, public: Path, internal: Path) -> None:
+    from sfumato import report
+
+    _write_text(public / "report.html", report.html(report.summary(run, public=True)))
+    full = report.summary(run, public=False)
+    _write_text(internal / "report.html", report.html(full))
+    _write_json(internal / "run.json", full)
+
+
+def _write_internal(run: Run, internal: Path, order: npt.NDArray[np.int64]) -> None:
+    _write_text(internal / "plan.toml", run.plan.to_toml())
+    salt = secrets.token_bytes(16)
+    commitment = {"algorithm": "BLAKE2b", "salt": salt.hex(), "commitment": run.seed.commitment(salt)}
+    _write_json(internal / "seed-commitment.json", commitment)
+    # A random order doesn't compress; trying hard only costs time.
+    places = pl.Series(
+        "source_record", (order + 1).astype(np.uint32 if len(order) < 2**32 - 1 else np.uint64)
+    )
+    places.to_frame().write_parquet(internal / "order.parquet", compression="lz4", statistics=False)
+    for number, step in enumerate(run.steps, 1):
+        if step.notes.log is not None:
+            (internal / "log").mkdir(exist_ok=True)
+            safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in step.id)
+            path = internal / "log" / f"{safe}.parquet"
+            # Two ids may differ only in signs that a file name can't have.
+            path = path.with_stem(f"{safe}-{number}") if path.exists() else path
+            step.notes.log.write_parquet(path)
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _write_json(path: Path, content: Any) -> None:
+    _write_text(path, json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+# -- the look back --------------------------------------------------------------------------------
+
+
+def check_release(
+    run: Run, path: Path, columns: list[str], order: npt.NDArray[np.int64], written: _Written
+) -> None:
+    """Read the file back: the same values, no id, no order, no flag, no metadata of the source.
+
+    Values are compared where a format keeps types (Parquet, Arrow); of others, columns and records.
+    """
+    from sfumato.io import read
+
+    original = run.original.schema
+    if run.plan.release.shuffle and len(order) >= 8 and bool((order == np.arange(len(order))).all()):
+        raise ReleaseError("the records stand in their original order; nothing was released")
+    declared = {c for step in run.steps for c in step.mask.changes(run.original)}
+    for column in columns:
+        if column not in run.original.columns and column not in declared:
+            raise ReleaseError(f"the column {column} comes from no step; nothing was released")
+    streamed = run.plan.release.format in ("parquet", "arrow")
+    try:
+        back = read(path, lazy=True) if streamed else read(path)
+    except Exception as problem:
+        raise ReleaseError(
+            f"the released file can't be read back ({type(problem).__name__}); nothing was released"
+        ) from None
+    if back.columns != columns or len(back) != len(order):
+        raise ReleaseError("the released file has other columns or records than were written")
+    if streamed:
+        source = back._source
+        for number, digest in enumerate(written.digests):
+            part = source.slice(number * CHUNK, CHUNK)
+            frame = part.collect() if isinstance(part, pl.LazyFrame) else part
+            if _digest(frame) != digest:
+                raise ReleaseError("the released file isn't what was written; nothing was released")
+    for role in (original.id, original.household):
+        if role in columns and role is not None:
+            ids = back.column(role).cast(pl.String)
+            source_ids = run.original.column(role).gather(order.astype(np.uint64)).cast(pl.String)
+            same = int((ids == source_ids).fill_null(False).sum())
+            if len(order) >= 8 and 2 * same > len(order):
+                raise ReleaseError(f"the released file still has the original {role}; nothing was released")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        metadata = pq.read_metadata(path).metadata or {}
+        foreign = [k for k in metadata if k != b"ARROW:schema"]
+        if foreign:
+            raise ReleaseError("the released file carries metadata; nothing was released")

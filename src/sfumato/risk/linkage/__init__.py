@@ -1,1 +1,0 @@
-"""Probabilistic record linkage: compare, fit, weigh, assign, judge."""

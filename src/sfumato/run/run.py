@@ -1,0 +1,216 @@
+"""A run: a plan carried out on data with a secret seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.contract.guarantees import Check, changed, same_memory
+from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.measure import Measure
+from sfumato.contract.result import Result, Results
+from sfumato.data.hierarchy import relative_to
+from sfumato.data.microdata import Microdata
+from sfumato.draws import Seed, as_seed
+from sfumato.engines import Engine, LocalEngine
+from sfumato.errors import (
+    GuaranteeError,
+    MaskError,
+    MeasureError,
+    Problem,
+    SchemaError,
+    SfumatoWarning,
+    did_you_mean,
+)
+from sfumato.plan.check import vet
+from sfumato.plan.plan import Limit, Plan
+from sfumato.run.unmasked import cautions
+
+if TYPE_CHECKING:
+    from sfumato.release.write import Release
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many parts are done, and how many there are."""
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one step did."""
+
+    id: str
+    mask: Mask
+    seconds: float
+    touched: dict[str, int]
+    """Column → in how many records it changed."""
+    notes: Notes
+    checks: list[Check]
+
+
+@dataclass(frozen=True)
+class LimitOutcome:
+    """Whether a limit of the plan holds."""
+
+    limit: Limit
+    measured: float
+    ok: bool
+
+    @property
+    def text(self) -> str:
+        verdict = "holds" if self.ok else "fails"
+        return f"{self.limit}: {verdict}, measured {self.measured:.6g}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome of a plan: the masked data, what each step did, what the measures found.
+
+    Rows of ``original`` and ``masked`` are aligned. The seed is held so that a release can be made
+    and reproduced, but it is never shown.
+    """
+
+    plan: Plan
+    original: Microdata
+    masked: Microdata
+    steps: list[StepRecord]
+    results: Results
+    limits: list[LimitOutcome]
+    seconds: float
+    seed: Seed = field(repr=False)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every guarantee and every limit holds."""
+        return all(c.ok for s in self.steps for c in s.checks) and all(x.ok for x in self.limits)
+
+    def measure(self, *measures: Measure, seed: Seed | int | None = 0) -> Results:
+        """Measures of this run's original and masked data."""
+        return Results([m.measure(self.original, self.masked, seed=seed) for m in measures])
+
+    def release(
+        self, folder: str | Path, *, overwrite: bool = False, despite_limits: bool = False
+    ) -> Release:
+        """Write the two bundles, ``public/`` and ``internal/``: whole or not at all."""
+        from sfumato.release.write import write_release
+
+        return write_release(self, Path(folder), overwrite=overwrite, despite_limits=despite_limits)
+
+    def summary(self, *, public: bool = False) -> dict[str, Any]:
+        """What there is to say of this run, as plain values."""
+        from sfumato.report import summary
+
+        return summary(self, public=public)
+
+
+def carry_out(
+    plan: Plan,
+    data: Microdata,
+    seed: Seed | int | None = None,
+    *,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    measure: bool = True,
+) -> Run:
+    """Run every step, verify every guarantee, take every measure, judge every limit.
+
+    Raises before anything is masked where the data don't fit the schema, and a GuaranteeError
+    where a step broke its promise.
+    """
+    secret = as_seed(seed)
+    engine = engine or LocalEngine()
+    tell = progress or (lambda _what, _done, _all: None)
+    started = time.perf_counter()
+    parts = len(plan.steps) + (len(plan.measures) if measure else 0) + 1
+    tell("looking at the data", 0, parts)
+    said = _vet(plan, data)
+    current = data
+    records: list[StepRecord] = []
+    for label, mask in zip(plan.step_ids(), plan.steps, strict=True):
+        tell(f"step {label}", 1 + len(records), parts)
+        begun = time.perf_counter()
+        try:
+            with relative_to(plan.base):
+                after, notes, checks = engine.apply(mask.knowing(data), current, secret.draws(label))
+        except (MaskError, GuaranteeError, SchemaError) as problem:
+            problem.message = f"step {label}: {problem.message}"
+            raise
+        touched = _touched(mask, current, after)
+        records.append(StepRecord(label, mask, time.perf_counter() - begun, touched, notes, checks))
+        said += [f"step {label}: {w}" for w in notes.warnings]
+        current = after
+    said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop, data)
+    if not plan.release.shuffle:
+        said.append("the records are released in their original order, which leads back to the source")
+    results = []
+    if measure:
+        for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):
+            tell(f"measure {label}", 1 + len(records) + at, parts)
+            results.append(one.measure(data, current))
+    limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
+    tell("done", parts, parts)
+    seconds = time.perf_counter() - started
+    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said)
+
+
+def _vet(plan: Plan, data: Microdata) -> list[str]:
+    """The warnings; errors are raised, all at once."""
+    problems = [*vet(data), *plan.check(data)]
+    errors = [p for p in problems if p.severity == "error"]
+    if errors:
+        message = "\n".join(p.message for p in errors)
+        hints = list(dict.fromkeys(p.hint for p in errors if p.hint))
+        raise SchemaError(message, hint="; ".join(hints) or None)
+    said = [_sentence(p) for p in problems]
+    for sentence in said:
+        warnings.warn(sentence, SfumatoWarning, stacklevel=4)
+    return said
+
+
+def _sentence(problem: Problem) -> str:
+    return f"{problem.message} ({problem.hint})" if problem.hint else problem.message
+
+
+def _touched(mask: Mask, before: Microdata, after: Microdata) -> dict[str, int]:
+    out = {}
+    for column in mask.changes(before):
+        if column not in before.columns:
+            out[column] = len(after)
+            continue
+        if column not in after.columns:
+            continue
+        one, two = before.column(column), after.column(column)
+        out[column] = 0 if same_memory(one, two) else changed(one, two)
+    return out
+
+
+def _judge(limit: Limit, results: Results) -> list[LimitOutcome]:
+    """One outcome for each measure of that name, or else of that kind: a limit holds for all of them."""
+    meant = [r for r in results if r.name == limit.measure]
+    meant = meant or [r for r in results if r.measure == limit.measure]
+    if not meant:
+        raise MeasureError(
+            f"there is a limit on {limit.measure!r}, but no such measure in the plan",
+            hint=did_you_mean(limit.measure, [r.name for r in results]),
+        )
+    return [_outcome(dataclasses.replace(limit, measure=r.name or limit.measure), r) for r in meant]
+
+
+def _outcome(limit: Limit, result: Result) -> LimitOutcome:
+    try:
+        value = float(getattr(result, limit.figure))
+    except (AttributeError, TypeError, ValueError):
+        raise MeasureError(
+            f"the limit on {limit.measure}.{limit.figure} can't be judged: there is no such figure",
+            hint="its figures: "
+            + ", ".join(["value", *(k for k, v in result.figures.items() if _number(v))]),
+        ) from None
+    return LimitOutcome(limit, value, limit.holds(value))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

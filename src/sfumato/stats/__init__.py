@@ -1,0 +1,1 @@
+"""Statistics that masks and measures share: design matrices, moments, covariances, laws."""
