@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     import sfumato as sf
     from sfumato import report
     from sfumato.errors import InputError
-    from sfumato.io.atomic import refuse_foreign
+    from sfumato.io.replaceable import refuse_foreign
 
     folder = Path(args.out)
     for name in ("housing.parquet", "plan.toml", "release"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.command import FAILED, OK, print_json, progress, say
 
 if TYPE_CHECKING:
+    from sfumato.plan.plan import Plan
     from sfumato.release.write import Release
     from sfumato.run.run import Run
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         raise ParameterError("--analysis compares copies", hint="say --copies 2")
     plan = Plan.load(args.plan)
     seed = Seed.from_file(args.seed_file) if args.seed_file else Seed.new()
-    _refuse_existing(args)
+    _refuse_existing(args, plan)
     data = plan.data()
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         # The run collects its warnings; they are printed once, below.
@@ -84,10 +85,10 @@ def _folders(args: argparse.Namespace) -> list[Path]:
     return [out] if args.copies == 1 else [out / f"copy-{k}" for k in range(1, args.copies + 1)]
 
 
-def _refuse_existing(args: argparse.Namespace) -> None:
+def _refuse_existing(args: argparse.Namespace, plan: Plan) -> None:
     """Better before an hour's work than after it."""
     from sfumato.errors import ReleaseError
-    from sfumato.io.atomic import refuse_foreign
+    from sfumato.io.replaceable import place_for
 
     if args.save_seed and Path(args.save_seed).exists():
         raise ReleaseError(
@@ -101,8 +102,9 @@ def _refuse_existing(args: argparse.Namespace) -> None:
             f"{args.out} exists already; nothing was written",
             hint="choose another folder, or say --overwrite to replace the release in it",
         )
+    inputs = [] if plan.data_path is None else [plan.data_file()]
     for folder in _folders(args):
-        refuse_foreign(folder)
+        place_for(folder, overwrite=args.overwrite, inputs=inputs)
 
 
 def _tell(one: Run) -> None:

@@ -8,71 +8,50 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import itertools
-import json
+import hashlib
 import os
+import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sfumato.errors import ReleaseError
+from sfumato.io.replaceable import place_for, refuse_foreign
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 
 
 @contextmanager
-def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def new_folder(target: Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> Iterator[Path]:
     """A folder to fill; on leaving without an error it becomes ``target``.
 
-    ``overwrite`` replaces an older release, and never anything else.
+    ``overwrite`` replaces an older release as it was written, and never anything else; a symbolic
+    link to one is followed. ``inputs`` are files that the release is made from.
     """
-    target = Path(target).absolute()
-    if not overwrite and (target.exists() or target.is_symlink()):
-        raise ReleaseError(
-            f"{target} exists already; nothing was written",
-            hint="choose another folder, or say --overwrite (overwrite=True)",
-        )
-    if overwrite and target.exists() and not target.is_dir():
-        raise ReleaseError(f"{target} is a file; a release is a folder")
-    if overwrite:
-        refuse_foreign(target)
     with explained(target):
+        target = place_for(target, overwrite=overwrite, inputs=inputs)
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
-        work = target.parent / f".{target.name}.partial-{os.getpid()}-{secrets.token_hex(4)}"
+        work = target.parent / f".{target.name}.partial-{_tag()}-{os.getpid()}-{secrets.token_hex(4)}"
         work.mkdir(mode=0o700)
     try:
-        with explained(target):
+        with explained(target), _held(work):
             yield work
             flush(work)
             _put_in_place(work, target, overwrite)
-            _flush_folder(target.parent)
+        # From here on it stands: nothing below may fail, or say that nothing was released.
+        _flush_folder(target.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def refuse_foreign(folder: Path) -> None:
-    """An error where the folder holds anything that no release wrote: replacing it would lose that."""
-    listed = set()
-    for bundle, prefix in (("internal", ""), ("public", "public/")):
-        path = folder / bundle / "MANIFEST.json"
-        try:
-            names = json.loads(path.read_text(encoding="utf-8"))["files"]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        listed |= {f"{prefix}{name}" for name in names} | {f"{bundle}/MANIFEST.json"}
-    there = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    foreign = list(itertools.islice((name for name in there if name not in listed), 3))
-    if foreign:
-        named = ", ".join(foreign) + (" …" if foreign[2:] else "")
-        raise ReleaseError(
-            f"{folder} holds files that no release wrote ({named}); nothing was written",
-            hint="choose another folder, or move them away first",
-        )
 
 
 @contextmanager
@@ -112,9 +91,20 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _put_in_place(work: Path, target: Path, overwrite: bool) -> None:
+    if target.is_symlink():
+        raise ReleaseError(f"{target} became a link meanwhile; nothing was written over it")
     if overwrite and target.exists():
+        refuse_foreign(target)  # somebody may have put a file there during the write
         if _exchange(work, target):
-            return  # the old release now stands under the hidden name, and is removed with it
+            # The old release now stands under the hidden name, and is removed with it: unless
+            # somebody was quicker than the look above.
+            try:
+                refuse_foreign(work)
+            except ReleaseError as problem:
+                _exchange(work, target)
+                problem.message = problem.message.replace(str(work), str(target))
+                raise
+            return
         aside = work.with_name(work.name.replace(".partial-", ".replaced-"))
         os.rename(target, aside)
         os.rename(work, target)
@@ -143,12 +133,66 @@ def _exchange(one: Path, two: Path) -> bool:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what killed processes left beside this target."""
-    pattern = re.compile(re.escape(f".{target.name}.") + r"(partial|replaced)-(\d+)-[0-9a-f]{8}$")
+    """Remove what killed processes of this machine left beside this target.
+
+    A number of a process says nothing in another container or on another host that shares the disk:
+    folders with another tag are somebody else's, and stay.
+    """
+    pattern = re.compile(
+        re.escape(f".{target.name}.") + r"(partial|replaced)-([0-9a-f]{8})-(\d+)-[0-9a-f]{8}$"
+    )
     for path in target.parent.iterdir():
         found = pattern.match(path.name)
-        if found and not _alive(int(found.group(2))):
+        if found and found.group(2) == _tag() and not _alive(int(found.group(3))) and not _locked(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _tag() -> str:
+    """Within what a number of a process means one process: this start of this machine, this container."""
+    parts = [platform.node()]
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            parts.append(os.readlink(path) if "/ns/" in path else Path(path).read_text(encoding="ascii"))
+        except OSError:
+            continue
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The folder with a lock that the file system holds, where it can; it ends with the process."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        _lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Whether the lock could be had (also where the file system knows no locks)."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        return problem.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+def _locked(folder: Path) -> bool:
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return True
+    try:
+        return not _lock(handle)
+    finally:
+        os.close(handle)
 
 
 def _alive(pid: int) -> bool:

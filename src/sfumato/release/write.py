@@ -72,7 +72,10 @@ def write_release(
     columns = released_columns(run)
     order = release_order(run) if options.shuffle else np.arange(len(run.masked))
     name = f"{options.name}.{options.format}"
-    with new_folder(folder, overwrite=overwrite) as work:
+    inputs = [] if run.plan.data_path is None else [run.plan.data_file()]
+    # Before the write: a working folder that it replaces has no path afterwards.
+    folder = Path(folder).absolute()
+    with new_folder(folder, overwrite=overwrite, inputs=inputs) as work:
         public, internal = work / "public", work / "internal"
         public.mkdir(mode=0o755)
         internal.mkdir(mode=0o700)
@@ -87,7 +90,7 @@ def write_release(
         for path in internal.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         work.chmod(0o755)
-    return Release(Path(folder).absolute(), Path(folder).absolute() / "public" / name)
+    return Release(folder, folder / "public" / name)
 
 
 # -- what is released, and in which order ---------------------------------------------------------
