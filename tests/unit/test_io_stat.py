@@ -217,3 +217,44 @@ def test_whole_numbers_come_back_whole_from_stata(tmp_path) -> None:
     back = sf.read(tmp_path / "x.dta", **FAST).frame
     assert back.cast(pl.Float64).equals(frame.cast(pl.Float64))
     assert [back.schema[c] for c in "ab"] == [pl.Int64, pl.Int64]
+
+
+@pytest.mark.parametrize("version", [15, 12])
+def test_a_file_of_short_text_is_sound(tmp_path, version) -> None:
+    """The width of a text counts a byte more than the file has for it."""
+    frame = pl.DataFrame({f"S{j}": ["a", "b", "c"] * 1000 for j in range(10)} | {"E": [""] * 3000})
+    sf.write(sf.Microdata(frame), tmp_path / "text.dta", version=version)
+    back = sf.read(tmp_path / "text.dta").frame
+    assert back.drop("E").equals(frame.drop("E"))
+    whole = (tmp_path / "text.dta").read_bytes()
+    (tmp_path / "cut.dta").write_bytes(whole[: len(whole) // 3])
+    with pytest.raises(InputError):
+        sf.read(tmp_path / "cut.dta")
+
+
+def test_a_release_of_short_text_is_read_back(tmp_path) -> None:
+    frame = pl.DataFrame({f"S{j}": ["a", "b", "c"] * 1000 for j in range(10)})
+    plan = sf.Plan(steps=[sf.RandomSwap(columns=["S0"], rate_percent=50)], release={"format": "dta"})
+    assert sf.read(plan.run(frame, seed=1).release(tmp_path / "r").data).frame.height == 3000
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "place", "never"),
+    [
+        ("x.sav", {}, lambda b: 92, b"01 Jan 7000:00:00"),
+        ("x.zsav", {}, lambda b: 92, b"01 Jan 7000:00:00"),
+        ("x.dta", {}, lambda b: b.index(b"<timestamp>\x11") + 12, b"01 Jan 1970 00:00"),
+        ("x.dta", {"version": 12}, lambda b: 91, b"01 Jan 1970 00:00"),
+    ],
+)
+def test_no_file_carries_the_time_of_its_writing(tmp_path, name, options, place, never) -> None:
+    """By the formats' descriptions: SPSS bytes 92-108, Stata <timestamp>, or bytes 91-107 before 13."""
+    data = sf.Microdata(pl.DataFrame({"A": [1, 2, 3], "T": ["x", "y", "z"]}))
+    sf.write(data, tmp_path / name, **options)
+    raw = (tmp_path / name).read_bytes()
+    assert raw[place(raw) :].startswith(never)
+    year = str(datetime.datetime.now().year)
+    stamp = datetime.datetime.now().strftime("%d %b ")
+    assert f"{stamp}{year}".encode() not in raw
+    assert f"{stamp}{year[2:]}".encode() not in raw
+    assert sf.read(tmp_path / name).frame["A"].to_list() == [1, 2, 3]

@@ -170,3 +170,24 @@ def test_a_column_without_values_makes_nobody_similar() -> None:
     assert safe.distance > 0
     out = sf.realise(people, safe, seed=1)
     assert out.frame.equals(sf.realise(people, safe, similar_on=[], seed=1).frame)
+
+
+@pytest.mark.parametrize(
+    ("shape", "margins"),
+    [
+        ((2,), "one_way"),
+        ((2, 3), "one_way"),
+        ((2, 3, 2), "one_way"),
+        ((2, 3, 2), "two_way"),
+        ((2, 2, 2, 3), "one_way"),
+        ((2, 2, 2, 3), "two_way"),
+    ],
+)
+def test_a_table_that_is_safe_already_stays(shape: tuple[int, ...], margins: str) -> None:
+    cells = np.array(np.unravel_index(np.arange(np.prod(shape)), shape)).T
+    frame = pl.DataFrame(
+        {f"K{j}": np.repeat(cells[:, j], np.arange(len(cells)) % 4 + 5) for j in range(len(shape))}
+    )
+    data = sf.Microdata(frame)
+    safe = sf.safe_table(data, tolerance=5, keys=frame.columns, margins=margins)
+    assert sf.realise(data, safe, seed=1).frame.equals(frame)

@@ -119,7 +119,10 @@ def _refuse_too_many_rows(file: Path, format: str, meta: Any) -> None:
     rows, size = meta.number_rows or 0, file.stat().st_size
     least = len(meta.column_names)  # a byte a value, in SPSS's compressed form too
     if format == "dta":
-        least = sum((meta.variable_storage_width or {}).values())
+        # The reader's widths of text count a byte that ends it, which the file doesn't have.
+        text = {c for c, t in meta.readstat_variable_types.items() if t == "string"}
+        widths = meta.variable_storage_width or {}
+        least = sum(max(width - (c in text), 0) for c, width in widths.items())
     with file.open("rb") as handle:
         packed = handle.read(4) == b"$FL3"
     if format in ("dta", "sav") and not packed and rows * least > size:

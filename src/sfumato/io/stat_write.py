@@ -61,6 +61,7 @@ def write_sav(
             compress=compress,
             row_compress=not compress,
         )
+        _forget_time(part)
 
 
 def write_dta(data: Microdata, part: Path, target: Path, *, file_label: str = "", version: int = 15) -> None:
@@ -102,6 +103,21 @@ def write_dta(data: Microdata, part: Path, target: Path, *, file_label: str = ""
             variable_value_labels={c: v for c, v in labels.items() if v},
             missing_user_values=lettered,
         )
+        _forget_time(part)
+
+
+def _forget_time(part: Path) -> None:
+    """Set the time of writing in a file's header to that of no file: the same data, the same bytes."""
+    with part.open("r+b") as file:
+        head = file.read(1024)
+        if head.startswith((b"$FL2", b"$FL3")):
+            at, never = 92, b"01 Jan 7000:00:00"
+        elif head.startswith(b"<stata_dta>"):
+            at, never = head.index(b"<timestamp>") + 12, b"01 Jan 1970 00:00"
+        else:  # Stata up to version 12
+            at, never = 91, b"01 Jan 1970 00:00"
+        file.seek(at)
+        file.write(never)
 
 
 def _stata_numbers(series: pl.Series) -> Any:

@@ -110,6 +110,9 @@ def realise(
 def plan_moves(safe: SafeTable, importance: Any) -> Moves:
     """The cheapest moves from the cells that lose to the cells that gain."""
     change = safe.counts - safe.original
+    if not change.any():  # a table that was safe already
+        none = np.zeros(0, dtype=np.int64)
+        return Moves(none, none, none)
     order = sorted(range(change.ndim), key=lambda a: importance[safe.keys[a]])
     for axis in order:
         # A kept margin over all other keys means that every line along this axis balances.
