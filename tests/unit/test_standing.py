@@ -80,7 +80,7 @@ def test_an_edit_that_keeps_the_size_isnt_replaced_either(tmp_path: Path) -> Non
 def test_a_file_that_appears_during_the_write_isnt_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sfumato import release as module
+    from sfumato.release import write as module
 
     run().release(tmp_path / "r")
     before = everything(tmp_path / "r")
@@ -100,7 +100,7 @@ def test_a_file_that_appears_during_the_write_isnt_lost(
 def test_a_file_that_appears_at_the_last_moment_isnt_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sfumato import atomic
+    from sfumato.io import atomic
 
     run().release(tmp_path / "r")
     before = everything(tmp_path / "r")
@@ -211,7 +211,7 @@ def test_the_work_folder_of_a_run_elsewhere_is_left_alone(tmp_path: Path) -> Non
 
 def test_a_locked_work_folder_is_left_alone(tmp_path: Path) -> None:
     fcntl = pytest.importorskip("fcntl")
-    from sfumato import atomic
+    from sfumato.io import atomic
 
     mine = tmp_path / f".r.partial-{atomic._tag()}-999999999-00c0ffee"
     dead = tmp_path / f".r.partial-{atomic._tag()}-999999999-0decade0"
