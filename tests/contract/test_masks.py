@@ -13,6 +13,7 @@ from cases import MONEY, deck_for, example, no_strength
 
 import sfumato as sf
 from sfumato import registry
+from sfumato.contract.disclosure import Fact
 from sfumato.contract.guarantees import changed
 from sfumato.contract.mask import Locality, Mask, Notes, RowsMask
 from sfumato.data.microdata import Microdata
@@ -333,3 +334,17 @@ def test_infinite_values(cls: type[Mask]) -> None:
     for column in floats:
         one = data.with_columns({column: data.column(column).scatter([3, 5], [np.inf, -np.inf])})
         tried(mask, one)
+
+
+@every_mask
+def test_what_it_discloses_speaks_of_columns_alone(cls: type[Mask]) -> None:
+    """Facts for the attacks: columns of the file, no record; and its own list keeps its records."""
+    data = deck_for(cls)
+    mask = example(cls, data)
+    for fact in mask.discloses(data):
+        assert isinstance(fact, Fact)
+        assert fact.columns
+        assert set(fact.columns) | set(fact.within) <= set(data.columns)
+        for value in vars(fact).values():
+            assert not isinstance(value, np.ndarray | pl.Series | pl.DataFrame)
+    assert len(mask.own_list(data)) == len(data)

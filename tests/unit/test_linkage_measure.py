@@ -83,7 +83,7 @@ def test_several_blockings_compare_what_either_would():
     frame = people(40).with_columns(
         a=pl.Series([i % 4 for i in range(40)]), b=pl.Series([i % 3 for i in range(40)])
     )
-    masked = noisy(frame).with_columns(a=pl.Series([0] * 40))  # the first blocking is spoilt
+    masked = noisy(frame).with_columns(a=pl.Series([i // 10 for i in range(40)]))  # spoilt: 10 agree
     both = sf.Linkage(known=["x0", "x1", "x2"], block_on=[["a"], ["b"]]).measure(frame, masked)
     one = sf.Linkage(known=["x0", "x1", "x2"], block_on=["b"]).measure(frame, masked)
     only = sf.Linkage(known=["x0", "x1", "x2"], block_on=["a"]).measure(frame, masked)

@@ -33,6 +33,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Check, Guarantee, SameRecords, Untouched
 from sfumato.contract.parameters import Declared
 from sfumato.data.microdata import Microdata, as_microdata
@@ -110,6 +111,19 @@ class Mask(Declared):
     def needs(self, data: Microdata) -> Sequence[str]:
         """The columns that the mask reads; by default those that its parameters name."""
         return tuple(dict.fromkeys([*self.named_columns(), *self.changes(data)]))
+
+    # -- what an intruder makes of it -------------------------------------------------------------
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        """What somebody who knows the method and its parameters, but not the seed, can use on data like
+        these (see ``contract.disclosure``). By default only that each value may have been changed."""
+        touched = tuple(c for c in self.changes(data) if c in data.columns)
+        return (Kept(columns=touched),) if touched else ()
+
+    def own_list(self, data: Microdata) -> Microdata:
+        """Somebody's own list, made comparable with what this step releases: recoded as it recodes, with
+        the columns that it adds. Override where the step treats each value by itself, without draws."""
+        return data
 
     # -- what it does -----------------------------------------------------------------------------
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import polars as pl
 
+from sfumato.contract.mask import Mask
+from sfumato.contract.own_list import own_list
 from sfumato.contract.parameters import Declared
 from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata, as_microdata
@@ -45,8 +48,19 @@ class Measure(Declared):
         """The measure itself. Record i of one file is record i of the other. A measure of one file
         gets that file twice."""
 
-    def measure(self, original: Any, masked: Any = None, *, seed: Seed | int | None = 0) -> Result:
-        """The result on an original and a masked file (or on one, where one is enough)."""
+    def measure(
+        self,
+        original: Any,
+        masked: Any = None,
+        *,
+        seed: Seed | int | None = 0,
+        steps: Sequence[Mask] = (),
+    ) -> Result:
+        """The result on an original and a masked file (or on one, where one is enough).
+
+        ``steps`` are those that made the masked file, where they are known: attacks recode the
+        intruder's own list by them.
+        """
         first = as_microdata(original)
         second = first if masked is None else as_microdata(masked)
         if masked is None and self.files == "both":
@@ -88,10 +102,57 @@ class Attack(RiskMeasure):
 
     ``value`` is the rate of right re-identifications among all records attacked; the result also
     has ``rate`` (the same), ``correct`` (their number), ``baseline`` (the rate by chance) and an
-    interval, and says in its notes what the intruder was assumed to know.
+    interval, and says in its notes what the intruder was assumed to know. His own list is first
+    made comparable with the release (``contract.own_list``).
+
+    Two class methods say where an attack belongs; the battery asks every attack that is registered,
+    so that a package with a mask of its own brings the attack on it.
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    finds: ClassVar[Literal["records", "targets", "values", "members"]] = "records"
+    """What the rate counts: persons found among all records, or among some targets; values learnt; who
+    is in the file. Only rates of one kind can be compared."""
+    compares_all: ClassVar[bool] = True
+    """Whether it compares every pair within a block, so that blocks too large are a reason to leave it."""
+
+    @classmethod
+    def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        """The instances worth trying on these files, whatever was done to them."""
+        return ()
+
+    @classmethod
+    def against(cls, step: Mask, data: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        """The instances of somebody who knows this step: by what it discloses on the data it was given."""
+        return ()
+
+    def measure(
+        self,
+        original: Any,
+        masked: Any = None,
+        *,
+        seed: Seed | int | None = 0,
+        steps: Sequence[Mask] = (),
+    ) -> Result:
+        """The result on an original and a masked file; the original is recoded as the release is."""
+        if original is not None and masked is not None:
+            first, second = as_microdata(original), as_microdata(masked)
+            original, masked = own_list(first, second, steps), second
+        return super().measure(original, masked, seed=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intruder:
+    """What the intruder of a battery knows of everybody."""
+
+    values: tuple[str, ...]
+    """Columns that he compares: sensitive ones, and keys that a mask may have changed."""
+    numbers: tuple[str, ...]
+    """Those of the values that are compared as numbers."""
+    block_on: tuple[str, ...] = ()
+    """Columns that nothing changed: he looks only among records that agree on them."""
+    share_known: float = 0.1
+    """The share of true pairs that one who learns from them has."""
 
 
 @dataclass(frozen=True, kw_only=True)

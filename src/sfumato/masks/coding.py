@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact
 from sfumato.contract.guarantees import Guarantee, SameMoments
 from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
-from sfumato.draws import Draws
+from sfumato.draws import Draws, as_seed
 from sfumato.errors import MaskError, Problem
 
 _SIDES = ("top", "bottom")
@@ -132,6 +133,12 @@ class TopBottomCode(RowsMask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        return ()  # whoever reads the release does the same to his own list
+
+    def own_list(self, data: Microdata) -> Microdata:
+        return self._apply(data, as_seed(0).draws(self.name), Notes())
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         out: list[Guarantee] = []

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SumRule
 from sfumato.contract.mask import Locality, Mask, Notes
 from sfumato.contract.measure import Attack
@@ -149,6 +150,10 @@ class LinkageSwap(Mask):
     def needs(self, data: Microdata) -> Sequence[str]:
         known = [c for c in self.attack.named_columns() if c in data.columns]
         return tuple(dict.fromkeys([*self.cells, *self._string(data.schema), *known, *data.schema.sensitive]))
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        string = self._string(data.schema)
+        return [Kept(columns=string), Travelled(columns=string)]
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         string = self._string(data.schema)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, Grouped
 from sfumato.contract.guarantees import Guarantee, SameMoments
 from sfumato.contract.mask import Locality, Mask, Notes
 from sfumato.contract.parameters import parameter
@@ -82,6 +83,10 @@ class Microaggregate(Mask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        blocks = [self.columns] if self.together else [(c,) for c in self.columns]
+        return [Grouped(columns=block, within=self.within, smallest=self.k) for block in blocks]
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         promises: list[Guarantee] = [SharedValues(self.columns, self.k, self.within, self.together)]

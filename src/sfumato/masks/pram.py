@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Locality, Mask, Notes
 from sfumato.contract.parameters import parameter
@@ -93,6 +94,10 @@ class Pram(Mask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        stays = {} if self.keep_probability is None else dict.fromkeys(self.columns, self.keep_probability)
+        return [Kept(columns=self.columns, within=self.within, keep=stays)]
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         return [KnownValues(self.columns, self.within)]

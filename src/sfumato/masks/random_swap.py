@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameMultiset
 from sfumato.contract.mask import Locality, Mask, Notes
 from sfumato.contract.parameters import parameter
@@ -59,6 +60,12 @@ class RandomSwap(Mask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        stays = 1 - self.rate_percent / 100
+        kept = Kept(columns=self.columns, within=self.within, keep=dict.fromkeys(self.columns, stays))
+        whole = self.together and len(self.columns) > 1
+        return [kept, *([Travelled(columns=self.columns, within=self.within)] if whole else [])]
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         return [SameMultiset(self.columns, self.within)]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import held_type, parameter
@@ -25,7 +26,7 @@ from sfumato.data.recoding import (
     read_grc,
 )
 from sfumato.data.schema import Code, Range, Schema, Variable
-from sfumato.draws import Draws
+from sfumato.draws import Draws, as_seed
 from sfumato.errors import MaskError, Problem, SchemaError, SfumatoError
 
 _SHOWN = 12
@@ -157,6 +158,12 @@ class Recode(RowsMask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return (self.column,)
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        return ()  # whoever reads the release does the same to his own list
+
+    def own_list(self, data: Microdata) -> Microdata:
+        return self._apply(data, as_seed(0).draws(self.name), Notes())
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         return [Coarser(self.column)]
@@ -384,6 +391,12 @@ class Truncate(RowsMask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return (self.column,)
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        return ()  # whoever reads the release does the same to his own list
+
+    def own_list(self, data: Microdata) -> Microdata:
+        return self._apply(data, as_seed(0).draws(self.name), Notes())
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         return [Coarser(self.column)]

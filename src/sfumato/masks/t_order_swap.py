@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Locality, Mask, Notes
 from sfumato.contract.parameters import parameter
@@ -60,6 +61,10 @@ class TOrderSwap(Mask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.keys
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        stays = 1 - self.rate_percent / 100
+        return [Kept(columns=self.keys, within=self.within, keep=dict.fromkeys(self.keys, stays))]
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         return [SameTable((*self.keys, *self.within))]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
@@ -45,6 +47,14 @@ class DistanceLinkage(PointAttack):
         doc="The distance: standardised, Mahalanobis by the release's covariance, or of ranks.",
         choices=("standardised", "mahalanobis", "rank"),
     )
+
+    @classmethod
+    def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        if not intruder.values:
+            return ()
+        plain = cls(known=intruder.values, block_on=intruder.block_on)
+        others: list[Literal["mahalanobis", "rank"]] = ["mahalanobis", "rank"] if intruder.numbers else []
+        return [plain, *(replace(plain, metric=metric) for metric in others)]
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         known = self._known(original, masked)
@@ -90,6 +100,10 @@ class SelfTrainedLinkage(PointAttack):
         choices=("best", "values", "ranks"),
     )
     iterations: int = parameter(15, doc="How often, at most, the linkage trains itself.", at_least=1)
+
+    @classmethod
+    def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        return [cls(known=intruder.values, block_on=intruder.block_on)] if intruder.values else ()
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         known = self._known(original, masked)

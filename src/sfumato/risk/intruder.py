@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
 
-from sfumato.contract.measure import Attack
+from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
@@ -64,6 +64,8 @@ class IntruderTest(Attack):
 
     name: ClassVar[str] = "intruder_test"
     reference: ClassVar[str] = "Moore (1996), section XI"
+    finds: ClassVar[Literal["records", "targets", "values", "members"]] = "targets"
+    compares_all: ClassVar[bool] = False
 
     block_on: tuple[str, ...] = parameter(doc="The keys that make the classes.", columns="keys")
     skeptical_of: tuple[str, ...] = parameter(
@@ -80,6 +82,12 @@ class IntruderTest(Attack):
         None, doc="A link of more weight is definite; by default, where every value agrees."
     )
     reject_below: float = parameter(0.0, doc="A link of less weight is false.")
+
+    @classmethod
+    def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        keys = tuple(c for c in original.schema.keys if c in masked.columns)
+        values = tuple(c for c in intruder.values if c not in keys)
+        return [cls(block_on=keys, known=values)] if keys and values else ()
 
     def _check(self) -> Sequence[tuple[str, str | None]]:
         if isinstance(self.weights, str) and self.weights not in ("em", "equal"):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.contract.measure import Attack
+from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, Microdata
@@ -119,6 +119,15 @@ class Linkage(Attack):
             for name, weight in self.weights.items():
                 weight_pair(name, weight)
         return ()
+
+    @classmethod
+    def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        if not intruder.values:
+            return ()
+        return [
+            cls(known=intruder.values, block_on=intruder.block_on, metric=metric)
+            for metric in (("l", "d") if intruder.numbers else ("l",))
+        ]
 
     @property
     def blockings(self) -> list[tuple[str, ...]]:

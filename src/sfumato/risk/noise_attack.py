@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from sfumato.contract.disclosure import NoiseAdded, of_kind
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
@@ -71,6 +74,28 @@ class NoiseAttack(PointAttack):
     rescaled: bool = parameter(False, doc="Whether the release was brought back to the original's moments.")
     independent: bool = parameter(False, doc="Whether the noise was uncorrelated.")
     within: tuple[str, ...] = parameter((), doc="The strata that had noise of their own.", columns=True)
+
+    @classmethod
+    def against(cls, step: Mask, data: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        out: list[Attack] = []
+        for fact in of_kind(NoiseAdded, step.discloses(data)):
+            mine = tuple(c for c in fact.columns if c in intruder.numbers)
+            if not mine:
+                continue
+            out.append(
+                cls(
+                    columns=mine,
+                    block_on=tuple(c for c in intruder.block_on if c not in fact.columns),
+                    within=fact.within,
+                    form="mixture" if fact.form == "mixture" else "normal",
+                    variance_ratio=fact.variance_ratio,
+                    component_variance=fact.component_variance,
+                    root=fact.root,  # type: ignore[arg-type]
+                    rescaled=fact.rescaled,
+                    independent=fact.independent,
+                )
+            )
+        return out
 
     def _check(self) -> Sequence[tuple[str, str | None]]:
         strange = [c for c in self.known if self.columns and c not in self.columns]

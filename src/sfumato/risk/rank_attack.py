@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.contract.measure import Attack
+from sfumato.contract.disclosure import Exchanged, of_kind
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
@@ -64,6 +66,7 @@ class RankAttack(Attack):
 
     name: ClassVar[str] = "rank_attack"
     reference: ClassVar[str] = "Nin, Herranz and Torra (2008)"
+    compares_all: ClassVar[bool] = False
 
     columns: tuple[str, ...] = parameter(
         (), doc="The columns that were swapped by rank.", columns="sensitive", numeric=True
@@ -89,6 +92,25 @@ class RankAttack(Attack):
     truth: str | None = parameter(
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
     )
+
+    @classmethod
+    def against(cls, step: Mask, data: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        out: list[Attack] = []
+        for fact in of_kind(Exchanged, step.discloses(data)):
+            windows = {c: w for c, w in fact.window_percent.items() if c in intruder.numbers}
+            if not windows:
+                continue
+            same = len(set(windows.values())) == 1
+            out.append(
+                cls(
+                    columns=tuple(windows),
+                    block_on=tuple(c for c in intruder.block_on if c not in fact.columns),
+                    window_percent=next(iter(windows.values())) if same else windows,
+                    within=fact.within,
+                    partner="geometric" if fact.law == "geometric" else "uniform",
+                )
+            )
+        return out
 
     def _check(self) -> Sequence[tuple[str, str | None]]:
         strange = [c for c in self.known if self.columns and c not in self.columns]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
 
+from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
@@ -52,6 +54,12 @@ class SupervisedLinkage(PointAttack):
     share_known: float = parameter(
         0.1, doc="The share of true pairs that the intruder knows.", above=0, below=1
     )
+
+    @classmethod
+    def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        if not intruder.values:
+            return ()
+        return [cls(known=intruder.values, block_on=intruder.block_on, share_known=intruder.share_known)]
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         known = self._known(original, masked)

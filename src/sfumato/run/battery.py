@@ -9,22 +9,17 @@ from typing import Any
 
 import polars as pl
 
+from sfumato import registry
 from sfumato.contract.guarantees import changed
 from sfumato.contract.mask import Mask
-from sfumato.contract.measure import Attack
+from sfumato.contract.measure import Attack, Intruder
+from sfumato.contract.own_list import own_list
 from sfumato.contract.result import Result
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.linkage.blocks import make_blocks
 from sfumato.linkage.fields import is_number
-from sfumato.masks.rank_swap.rank_swap import RankSwap
-from sfumato.risk.distance import DistanceLinkage, SelfTrainedLinkage
-from sfumato.risk.intruder import IntruderTest
-from sfumato.risk.linkage import Linkage
-from sfumato.risk.noise_attack import NoiseAttack
-from sfumato.risk.rank_attack import RankAttack
-from sfumato.risk.supervised import SupervisedLinkage
 
 MOST_PAIRS = 5_000_000_000
 """Attacks that would compare more pairs than this aren't run; blocking makes them fewer."""
@@ -64,7 +59,7 @@ class Battery:
         if not ran:
             reasons = "; ".join(f"{t.label}: {t.reason}" for t in self.tried) or "no attack fits this file"
             raise MeasureError(f"no attack could be run ({reasons})")
-        whole = [t for t in ran if not isinstance(t.attack, IntruderTest)]
+        whole = [t for t in ran if t.attack.finds == "records"]
         return max(whole or ran, key=lambda t: t.result.value if t.result else -1.0)
 
     def to_frame(self) -> pl.DataFrame:
@@ -114,81 +109,49 @@ def fitting_attacks(
     known: Sequence[str] = (),
     block_on: Sequence[str] | None = None,
     share_known: float = 0.1,
-) -> tuple[list[Attack], tuple[str, ...], tuple[str, ...]]:
-    """The attacks that fit these files and these steps, what the intruder knows, and his blocks.
+) -> tuple[list[Attack], Intruder]:
+    """The attacks that fit these files and these steps, and what the intruder knows.
 
-    He knows the sensitive numbers (else all numbers that the mask changed) and blocks on the keys
-    that the mask left alone. For each rank swap and each noise step there is an intruder who knows
-    the method and its parameters.
+    ``original`` is his own list (``contract.own_list``). He knows the sensitive numbers (else all
+    numbers that the mask changed) and every key. Keys that no step touched are blocks; those that one
+    touched are compared like values, since most records may have kept theirs. For each step there is
+    one who knows the method and its parameters, if an attack understands what the step discloses.
     """
+    intruder = what_he_knows(original, masked, known=known, block_on=block_on, share_known=share_known)
+    kinds = [cls for cls in registry.measures().values() if issubclass(cls, Attack)]
+    out = [attack for cls in kinds for attack in cls.fitting(original, masked, intruder)]
+    for step in steps:
+        for cls in kinds:
+            try:
+                out += cls.against(step, original, intruder)
+            except SfumatoError:  # the step was given other columns, or another type, by the one before
+                continue
+    return [a for k, a in enumerate(out) if a not in out[:k]], intruder
+
+
+def what_he_knows(
+    original: Microdata,
+    masked: Microdata,
+    *,
+    known: Sequence[str] = (),
+    block_on: Sequence[str] | None = None,
+    share_known: float = 0.1,
+) -> Intruder:
+    """What the intruder knows where nobody says what he knows."""
     touched = _touched(original, masked)
     values = tuple(known) or _default_known(original, masked, touched)
-    if block_on is None:
-        keys = dict.fromkeys([*original.schema.keys, *original.schema.geography])
-        block_on = [c for c in keys if c in masked.columns and c not in touched and c not in values]
-    on = tuple(block_on)
+    schema = original.schema
+    added = [c for c in original.columns if c in masked.columns and c.endswith("_zero")]
+    keys = [
+        c
+        for c in dict.fromkeys([*schema.keys, *schema.geography, *added])
+        if c in original.columns and c in masked.columns and c not in values
+    ]
+    blocks = tuple(block_on) if block_on is not None else tuple(c for c in keys if c not in touched)
+    if not known:
+        values += tuple(c for c in keys if c not in blocks)
     numbers = tuple(c for c in values if is_number(original, c) and is_number(masked, c))
-    out: list[Attack] = []
-    if values:
-        out += [Linkage(known=values, block_on=on, metric="l")]
-    if numbers:
-        out += [Linkage(known=values, block_on=on, metric="d")]
-    if values:
-        out += [
-            DistanceLinkage(known=values, block_on=on, metric=metric)
-            for metric in (("standardised", "mahalanobis", "rank") if numbers else ("standardised",))
-        ]
-        out += [
-            SelfTrainedLinkage(known=values, block_on=on),
-            SupervisedLinkage(known=values, block_on=on, share_known=share_known),
-        ]
-    for step in steps:
-        out += _against(step, original, numbers, on)
-    if original.schema.keys and values:
-        out += [IntruderTest(block_on=original.schema.keys, known=values)]
-    return out, values, on
-
-
-def _against(step: Mask, original: Microdata, numbers: tuple[str, ...], on: tuple[str, ...]) -> list[Attack]:
-    """The intruder who knows this step."""
-    swapped: tuple[str, ...] = getattr(step, "columns", ())
-    mine = tuple(c for c in swapped if c in numbers)
-    if not mine:
-        return []
-    within = tuple(getattr(step, "within", ()))
-    blocks = tuple(c for c in on if c not in swapped)
-    if isinstance(step, RankSwap):
-        # A swap keeps each column's values, so he who knows its parameters works out the windows. A
-        # total is made anew from its swapped parts: its own ranks weren't swapped.
-        windows = {c: w for c, w in step.windows(original).items() if c in numbers and w > 0}
-        if not windows:
-            return []
-        same = len(set(windows.values())) == 1
-        return [
-            RankAttack(
-                columns=tuple(windows),
-                block_on=blocks,
-                window_percent=next(iter(windows.values())) if same else windows,
-                within=within,
-                partner=step.partner,
-            )
-        ]
-    if step.name in ("additive_noise", "mixture_noise"):
-        mixture = step.name == "mixture_noise"
-        return [
-            NoiseAttack(
-                columns=swapped if set(swapped) <= set(numbers) else mine,
-                block_on=blocks,
-                within=within,
-                form="mixture" if mixture else "normal",
-                variance_ratio=getattr(step, "variance_ratio", None),
-                component_variance=getattr(step, "component_variance", 0.025),
-                root=getattr(step, "root", "auto") if mixture else "auto",
-                rescaled=bool(getattr(step, "rescale", False)),
-                independent=bool(getattr(step, "independent", False)),
-            )
-        ]
-    return []
+    return Intruder(values=values, numbers=numbers, block_on=blocks, share_known=share_known)
 
 
 def run_battery(
@@ -212,16 +175,17 @@ def run_battery(
     >>> outcome.strongest.result.value
     1.0
     """
-    first, second = as_microdata(original), as_microdata(masked)
-    attacks, values, on = fitting_attacks(
+    second = as_microdata(masked)
+    first = own_list(as_microdata(original), second, steps)
+    attacks, intruder = fitting_attacks(
         first, second, steps, known=known, block_on=block_on, share_known=share_known
     )
-    pairs = make_blocks(first, second, on, as_seed(seed).draws("battery")).pairs
+    pairs = make_blocks(first, second, intruder.block_on, as_seed(seed).draws("battery")).pairs
     tried = []
     for number, attack in enumerate(attacks):
         if progress is not None:
             progress(attack.name, number, len(attacks))
-        if pairs > most_pairs and not isinstance(attack, (IntruderTest, RankAttack)):
+        if pairs > most_pairs and attack.compares_all:
             tried.append(
                 Tried(attack, None, 0.0, f"it would compare {pairs:,} pairs; name columns to block on")
             )
@@ -233,7 +197,7 @@ def run_battery(
             result, reason = None, problem.message
         tried.append(Tried(attack, result, time.perf_counter() - begin, reason))
     tried.sort(key=lambda t: -(t.result.value if t.result else -1.0))
-    return Battery(tuple(tried), values, on)
+    return Battery(tuple(tried), intruder.values, intruder.block_on)
 
 
 def _touched(original: Microdata, masked: Microdata) -> set[str]:

@@ -90,7 +90,8 @@ class Run:
 
     def measure(self, *measures: Measure, seed: Seed | int | None = 0) -> Results:
         """Measures of this run's original and masked data."""
-        return Results([m.measure(self.original, self.masked, seed=seed) for m in measures])
+        steps = self.plan.steps
+        return Results([m.measure(self.original, self.masked, seed=seed, steps=steps) for m in measures])
 
     def release(
         self, folder: str | Path, *, overwrite: bool = False, despite_limits: bool = False
@@ -150,7 +151,7 @@ def carry_out(
     if measure:
         for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):
             tell(f"measure {label}", 1 + len(records) + at, parts)
-            results.append(one.measure(data, current))
+            results.append(one.measure(data, current, steps=plan.steps))
     limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Locality, Mask, Notes
 from sfumato.contract.parameters import parameter
@@ -251,6 +252,11 @@ class ConfidentialityEdit2000(Mask):
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self._swapped(data.schema)
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        swapped = self._swapped(data.schema)
+        whole = self.swap == "sensitive" and len(swapped) > 1
+        return [Kept(columns=swapped), *([Travelled(columns=swapped)] if whole else [])]
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         within, swapped = self._within(data.schema), self._swapped(data.schema)

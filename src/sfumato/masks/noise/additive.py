@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, NoiseAdded
 from sfumato.contract.guarantees import Guarantee, SameMoments, SumRule, broken_sums
 from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import parameter
@@ -215,6 +216,31 @@ class AdditiveNoise(RowsMask):
         used = [*self.columns, *self.within, *(c for t, parts in rules for c in (t, *parts))]
         flags = [data.schema[c].imputed for c in used]
         return tuple(dict.fromkeys([*used, *(f for f in flags if f is not None)]))
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        return [
+            NoiseAdded(
+                columns=self.columns,
+                within=self.within,
+                variance_ratio=self.variance_ratio,
+                independent=self.independent,
+                rescaled=self.rescale,
+            )
+        ]
+
+    def own_list(self, data: Microdata) -> Microdata:
+        """With the flags of zeros that this step adds."""
+        if not self.flag_zeros:
+            return data
+        there = [c for c in self.columns if c in data.columns]
+        return data.with_columns(
+            {
+                f"{c}_zero": pl.select(
+                    pl.when(~pl.Series(data.missing(c))).then(data.column(c) == 0)
+                ).to_series()
+                for c in there
+            }
+        )
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         out: list[Guarantee] = []

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from sfumato.contract.disclosure import Fact, NoiseAdded
 from sfumato.contract.parameters import parameter
-from sfumato.data.microdata import FloatArray
+from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import Problem
@@ -76,14 +77,29 @@ class MixtureNoise(AdditiveNoise):
             out.append(("`psi` can't be all 0: the components would lie on one another", None))
         return out
 
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        return [
+            NoiseAdded(
+                columns=self.columns,
+                within=self.within,
+                form="mixture",
+                variance_ratio=self.variance_ratio,
+                independent=self.independent,
+                rescaled=self.rescale,
+                component_variance=self.component_variance,
+                root=self.root,
+            )
+        ]
+
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = super().check(schema, types)
         if self.component_variance < SAFE_COMPONENT_VARIANCE:
             out.append(
                 Problem(
                     0,
-                    f"component_variance = {self.component_variance:g} is undone by an intruder who knows "
-                    "the form of the noise (at 0.025 at least 99.9% of records are linked at every d)",
+                    f"component_variance = {self.component_variance:g} puts the noise near ± one standard "
+                    "deviation on every axis: an intruder who knows its form links more with it than with "
+                    "normal noise (`sfumato attack` says how many)",
                     f"from {SAFE_COMPONENT_VARIANCE:g} on it is no worse than additive_noise",
                     severity="warning",
                 )

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import polars as pl
 
+from sfumato.contract.disclosure import Exchanged, Fact, Travelled
 from sfumato.contract.guarantees import Guarantee, SameMultiset, SameTable, SumRule
 from sfumato.contract.mask import Locality, Mask, Notes
 from sfumato.contract.parameters import parameter
@@ -273,6 +274,20 @@ class RankSwap(Mask):
         flags = [data.schema[c].imputed for c in (*self.changes(data), *rules)]
         others = [*rules, *self.order_by.values(), *(f for f in flags if f)]
         return tuple(dict.fromkeys([*super().needs(data), *others]))
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        # A swap keeps each column's values, so he who knows its parameters works out the windows. A
+        # total is made anew from its swapped parts: its own ranks weren't swapped.
+        windows = {c: w for c, w in self.windows(data).items() if w > 0}
+        columns = tuple(windows)
+        out: list[Fact] = []
+        if windows:
+            out.append(
+                Exchanged(columns=columns, within=self.within, window_percent=windows, law=self.partner)
+            )
+        if self.together and len(self.columns) > 1:
+            out.append(Travelled(columns=self.columns, within=self.within))
+        return out
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         plan = self.sum_plan(data)

@@ -1,0 +1,109 @@
+"""Who is asked for the battery: every registered attack, and a stranger's too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+import sfumato as sf
+from sfumato import registry
+from sfumato.contract.disclosure import Exchanged, Fact, Kept, NoiseAdded, Travelled, of_kind
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Attack, Intruder
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
+from sfumato.data.microdata import Microdata
+from sfumato.run.battery import fitting_attacks, run_battery
+
+
+def amounts(n: int = 200, m: int = 3) -> sf.Microdata:
+    X = np.random.default_rng(7).lognormal(3, 1, (n, m))
+    names = [f"x{j}" for j in range(m)]
+    return sf.Microdata(pl.DataFrame(X, schema=names), sf.Schema(sensitive=names))
+
+
+# A package of somebody else: a mask that turns the sign, and the attack on it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turned(Fact):
+    """The values' signs were turned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnSign(Mask):
+    """Turn the sign of each value."""
+
+    name: ClassVar[str] = "turn_sign"
+    columns: tuple[str, ...] = parameter(doc="The columns.", columns="sensitive")
+
+    def changes(self, data: Microdata) -> Sequence[str]:
+        return self.columns
+
+    def discloses(self, data: Microdata) -> Sequence[Fact]:
+        return [Turned(columns=self.columns)]
+
+    def _apply(self, data, draws, notes):
+        return data.with_columns({c: -data.column(c) for c in self.columns})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnBack(Attack):
+    """Turn the sign back and look."""
+
+    name: ClassVar[str] = "turn_back"
+    columns: tuple[str, ...] = parameter(doc="The columns.", columns="sensitive")
+
+    @classmethod
+    def against(cls, step: Mask, data: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        return [cls(columns=fact.columns) for fact in of_kind(Turned, step.discloses(data))]
+
+    def _measure(self, original, masked, draws):
+        back = masked.with_columns({c: -masked.column(c) for c in self.columns})
+        found = sf.DistanceLinkage(known=self.columns).measure(original, back)
+        return Result(found.value, interval=found.interval, figures=dict(found.figures))
+
+
+def test_a_mask_from_elsewhere_brings_its_own_attack(monkeypatch):
+    known = {**registry.measures(), "turn_back": TurnBack}
+    monkeypatch.setattr(registry, "measures", lambda: known)
+    data = amounts()
+    step = TurnSign(columns=data.columns)
+    masked = step.mask(data, seed=1)
+    assert run_battery(data, masked).strongest.result.value < 0.5
+    best = run_battery(data, masked, [step]).strongest
+    assert best.attack == TurnBack(columns=tuple(data.columns))
+    assert best.result.value == 1.0
+
+
+def test_what_the_masks_disclose():
+    data = amounts()
+    two = ("x0", "x1")
+    swap = sf.RankSwap(columns=two, window_percent={"x0": 4, "x1": 8}).discloses(data)
+    assert swap == [Exchanged(columns=two, window_percent={"x0": 4, "x1": 8})]
+    string = sf.RankSwap(columns=two, window_percent=4, together=True).discloses(data)
+    assert of_kind(Travelled, string) == [Travelled(columns=two)]
+    random = sf.RandomSwap(columns=two, rate_percent=30).discloses(data)
+    assert random == [Kept(columns=two, keep={"x0": 0.7, "x1": 0.7})]
+    (noise,) = sf.MixtureNoise(columns=two, variance_ratio=0.1, rescale=True).discloses(data)
+    assert noise == NoiseAdded(
+        columns=two, variance_ratio=0.1, form="mixture", rescaled=True, root="principal"
+    )
+    assert sf.Recode(column="x0", width=10).discloses(data) == ()
+
+
+def test_a_step_that_no_longer_fits_the_original_is_passed_over():
+    """The windows of a column that was recoded before can't be worked out from the original."""
+    data = amounts()
+    steps = [
+        sf.Recode(column="x0", width=5),
+        sf.RankSwap(columns=["x1", "x2"], window_percent=5),
+        sf.AdditiveNoise(columns=["x0"], variance_ratio=0.1),
+    ]
+    masked = steps[1].mask(steps[0].mask(data, seed=1), seed=1)
+    attacks, _ = fitting_attacks(data, masked, steps)
+    assert "rank_attack" in {a.name for a in attacks}
