@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.risk import anonymity
+from sfumato.cells import diversity
 from sfumato.risk.individual import exact_risk
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
@@ -206,7 +206,7 @@ def test_diversity_equals_the_obvious(rows, missing):
 
 def test_too_many_open_combinations_are_refused(monkeypatch):
     frame = pl.DataFrame({"a": [None, 1, 2], "s": [1, 2, 3]})
-    monkeypatch.setattr(anonymity, "MAX_COMPARISONS", 1)
+    monkeypatch.setattr(diversity, "MAX_COMPARISONS", 1)
     with pytest.raises(sf.SfumatoError, match="too many to compare"):
         sf.measure(sf.Microdata(frame), sf.LDiversity(keys=["a"], sensitive=["s"]))
 

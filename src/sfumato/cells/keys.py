@@ -64,6 +64,15 @@ def check_keys(
     return out
 
 
+def check_sensitive(keys: Sequence[str], sensitive: Sequence[str], schema: Schema) -> list[Problem]:
+    """What is wrong with the sensitive columns: none at all, or one that is a key too."""
+    names = sensitive or schema.sensitive
+    if not names:
+        return [Problem(0, "no sensitive column was named", "give `sensitive`, or name them as a role")]
+    both = set(keys or schema.keys) & set(names)
+    return [Problem(0, f"{name} can't be a key and a sensitive column at once") for name in sorted(both)]
+
+
 def check_dimension(keys: Sequence[str], max_dimension: int | None) -> list[Problem]:
     """Too many combinations to be of use to anybody."""
     top = min(max_dimension or 0, len(keys))

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells import CellTable
-from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
+from sfumato.cells.diversity import ValueCounts
+from sfumato.cells.keys import (
+    MISSING_DOC,
+    check_keys,
+    check_sensitive,
+    chosen_keys,
+    key_notes,
+    key_table,
+)
 from sfumato.contract.measure import RiskMeasure
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
-from sfumato.data.codes import code_column, label, pack
-from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
-from sfumato.errors import MeasureError, Problem
-
-MAX_COMPARISONS: Final = 5_000_000_000
+from sfumato.errors import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,8 @@ class LDiversity(RiskMeasure):
 
     ``value`` is the number of records that fail ``l`` in the chosen variant, for the worst of the
     sensitive columns; ``mean_distinct``, ``min_distinct``, ``mean_entropy`` and ``min_entropy`` are
-    over records, of the first column; the breakdown has them for every column.
+    over records, of the first column; the breakdown has them for every column. ``l`` (confidential) is
+    every record's own: its peers' different values (their entropy in that variant), in its worst column.
 
     Reference: Machanavajjhala, A. et al. (2007). l-diversity: privacy beyond k-anonymity. ACM TKDD 1.
 
@@ -124,27 +128,27 @@ class LDiversity(RiskMeasure):
         return ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
-        out = [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]
-        if not (self.sensitive or schema.sensitive):
-            out.append(
-                Problem(0, "no sensitive column was named", "give `sensitive`, or name them as a role")
-            )
-        both = set(self.keys or schema.keys) & set(self.sensitive or schema.sensitive)
-        out += [Problem(0, f"{name} can't be a key and a sensitive column at once") for name in sorted(both)]
-        return out
+        return [
+            *self.check_columns(types),
+            *check_keys(self.keys, (), schema, types),
+            *check_sensitive(self.keys, self.sensitive, schema),
+        ]
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         table = key_table(masked, chosen_keys(self.keys, (), masked.schema), self.missing)
         names = self.sensitive or masked.schema.sensitive
-        rows, fails = [], np.zeros(len(table), np.bool_)
+        rows, fails, least = [], np.zeros(len(table), np.bool_), np.full(len(table), np.inf)
         for name in names:
-            spread = _Spread.of(table, masked, name, int(self.l), self.c)
+            spread = ValueCounts.of(table, masked, name)
+            recursive = spread.recursive(int(self.l), self.c)
             failed = {
                 "distinct": spread.distinct < self.l,
                 "entropy": spread.entropy < self.l - 1e-12,
-                "recursive": ~spread.recursive,
+                "recursive": ~recursive,
             }[self.variant]
             fails |= failed
+            own = spread.entropy if self.variant == "entropy" else spread.distinct.astype(np.float64)
+            least = np.minimum(least, own)
             share = table.counts / max(table.records, 1)
             rows.append(
                 {
@@ -154,7 +158,7 @@ class LDiversity(RiskMeasure):
                     "min_distinct": int(spread.distinct.min(initial=np.iinfo(np.int64).max)),
                     "mean_entropy": float((spread.entropy * share).sum()),
                     "min_entropy": float(spread.entropy.min(initial=np.inf)),
-                    "recursive_violations": int(table.counts[~spread.recursive].sum()),
+                    "recursive_violations": int(table.counts[~recursive].sum()),
                 }
             )
         violations = int(table.counts[fails].sum())
@@ -170,71 +174,5 @@ class LDiversity(RiskMeasure):
                 "variant": self.variant,
                 **first,
             },
-            confidential={"flags": table.at_records(fails)},
+            confidential={"flags": table.at_records(fails), "l": table.at_records(least)},
         )
-
-
-@dataclass(frozen=True)
-class _Spread:
-    """The diversity of one sensitive column in each cell."""
-
-    distinct: IntArray
-    entropy: FloatArray
-    recursive: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, table: CellTable, data: Microdata, name: str, l: int, c: float) -> _Spread:  # noqa: E741
-        codes, levels = code_column(data, name)
-        there = codes < len(levels)
-        # Counts of each (cell, value) that occurs, values missing left out.
-        cell = table.record_cell[there].astype(np.int64)
-        packed, total = pack([cell, codes[there]], [max(len(table), 1), len(levels) + 1])
-        names, first = label(packed, total)
-        of_cell, value = cell[first], codes[there][first].astype(np.int64)
-        count = np.bincount(names, minlength=len(first)).astype(np.int64)
-        if table.missing == "matches_anything" and any(table.has_missing):
-            of_cell, value, count = _with_peers(table, of_cell, value, count)
-        return cls._from_counts(len(table), of_cell, count, l, c)
-
-    @classmethod
-    def _from_counts(cls, cells: int, of_cell: IntArray, count: IntArray, l: int, c: float) -> _Spread:  # noqa: E741
-        order = np.lexsort((-count, of_cell))
-        of_cell, count = of_cell[order], count[order].astype(np.float64)
-        total = np.bincount(of_cell, weights=count, minlength=cells)
-        distinct = np.bincount(of_cell, minlength=cells).astype(np.int64)
-        starts = np.cumsum(distinct) - distinct
-        rank = np.arange(len(count)) - starts[of_cell]
-        share = count / total[of_cell]
-        entropy = np.exp(np.bincount(of_cell, weights=-share * np.log(share), minlength=cells))
-        tail = np.bincount(of_cell, weights=np.where(rank >= l - 1, share, 0.0), minlength=cells)
-        top = np.bincount(of_cell, weights=np.where(rank == 0, share, 0.0), minlength=cells)
-        entropy = np.where(distinct > 0, entropy, 0.0)
-        return cls(distinct, entropy, top < c * tail)
-
-
-def _with_peers(
-    table: CellTable, of_cell: IntArray, value: IntArray, count: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """(cell, value, count) with the counts of all cells that agree with each cell."""
-    from sfumato.kernels.cells import agreeing_cells
-
-    gone = np.array([len(table.levels[k]) for k in table.keys], np.int64)
-    open_cells = int((table.codes == gone[:, None]).any(axis=0).sum())
-    if open_cells * len(table) > MAX_COMPARISONS:
-        raise MeasureError(
-            f"l_diversity: {open_cells:,} combinations have missing keys, too many to compare with others",
-            hint='count a missing value as a category (missing="category"), or recode the keys first',
-        )
-    mine, peer = agreeing_cells(np.ascontiguousarray(table.codes.astype(np.int64)), gone)
-    order = np.argsort(of_cell, kind="stable")
-    sizes = np.bincount(of_cell, minlength=len(table))
-    starts = np.cumsum(sizes) - sizes
-    # Each (cell, peer) pair brings all values of the peer.
-    repeat = sizes[peer]
-    target = np.repeat(mine, repeat)
-    inside = np.arange(repeat.sum()) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-    source = order[np.repeat(starts[peer], repeat) + inside]
-    packed, total = pack([target, value[source]], [max(len(table), 1), int(value.max(initial=0)) + 1])
-    names, first = label(packed, total)
-    sums = np.bincount(names, weights=count[source].astype(np.float64), minlength=len(first))
-    return target[first], value[source][first], sums.astype(np.int64)
