@@ -31,7 +31,8 @@ from sfumato.errors import ParameterError, SchemaError
 VALUES = 3
 
 
-# -- the twin: dictionaries of records ------------------------------------------------------------------------
+# -- the twin: dictionaries of records
+# ------------------------------------------------------------------------
 
 
 def groups_at(maps: list[Any], columns: list[Any]) -> list[tuple[int, ...]]:
@@ -43,7 +44,9 @@ def entropy(counts: list[float]) -> float:
     return -sum(c / total * math.log(c / total) for c in counts if c > 0)
 
 
-def is_unsafe(model: Model, inside: list[int], sensitive: list[int], sizes: list[float], file: list[int]) -> bool:
+def is_unsafe(
+    model: Model, inside: list[int], sensitive: list[int], sizes: list[float], file: list[int]
+) -> bool:
     """Whether a group is unsafe; ``inside`` are its places (population rows have file 0)."""
     records = [i for i in inside if file[i]]
     spread = Counter(sensitive[i] for i in records if sensitive[i] < VALUES)
@@ -75,7 +78,9 @@ def is_unsafe(model: Model, inside: list[int], sensitive: list[int], sizes: list
             raise AssertionError(model)
 
 
-def unsafe_records(model: Model, chains: list[Chain], levels: tuple[int, ...], columns: Any, rest: Any) -> tuple[set[int], bool]:
+def unsafe_records(
+    model: Model, chains: list[Chain], levels: tuple[int, ...], columns: Any, rest: Any
+) -> tuple[set[int], bool]:
     """The unsafe records of a node, and whether suppression can't mend it."""
     sensitive, sizes, file = rest
     maps = [c.maps[v] for c, v in zip(chains, levels, strict=True)]
@@ -118,7 +123,9 @@ def separate(name: str, chains: list[Chain], levels: tuple[int, ...], columns: A
     return out
 
 
-def enumerated(chains: list[Chain], columns: Any, rest: Any, model: Model, loss: str, limit: float, price: float) -> float:
+def enumerated(
+    chains: list[Chain], columns: Any, rest: Any, model: Model, loss: str, limit: float, price: float
+) -> float:
     """The least cost over all nodes."""
     file = rest[2]
     n = sum(file)
@@ -191,9 +198,16 @@ def lattice_of(file: Any) -> Lattice:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-@given(file=files(), loss=st.sampled_from(("entropy", "precision", "discernibility", "class_size")), limit=st.sampled_from((0.0, 0.1, 0.3)), price=st.sampled_from((0.0, 0.7)))
+@given(
+    file=files(),
+    loss=st.sampled_from(("entropy", "precision", "discernibility", "class_size")),
+    limit=st.sampled_from((0.0, 0.1, 0.3)),
+    price=st.sampled_from((0.0, 0.7)),
+)
 @settings(max_examples=25)
-def test_the_optimum_is_that_of_all_nodes(model: Model, file: Any, loss: str, limit: float, price: float) -> None:
+def test_the_optimum_is_that_of_all_nodes(
+    model: Model, file: Any, loss: str, limit: float, price: float
+) -> None:
     chains, columns, rest = file
     expected = enumerated(chains, columns, rest, model, loss, limit, price)
     lattice = lattice_of(file)
@@ -236,7 +250,7 @@ def test_a_search_that_is_cut_off_states_a_bound_that_holds(file: Any, most: int
 
 
 def test_a_chain_that_does_not_nest_is_refused() -> None:
-    with pytest.raises(SchemaError, match="K doesn't nest|levels of K don't nest"):
+    with pytest.raises(SchemaError, match="levels of K don't nest"):
         Chain.of("K", [["a", "a", "b"], ["x", "y", "y"]], ["one", "two"])
 
 

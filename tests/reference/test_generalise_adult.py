@@ -87,9 +87,7 @@ def test_the_classes_of_the_optimum_are_counted_by_polars(adult: Adult) -> None:
     """The condition by an independent count of the recoded file."""
     frame, chains, codes = adult
     found = generalise(whole(adult), KAnonymous(5))
-    recoded = pl.DataFrame(
-        {c: chains[c].maps[found.levels[c]][codes[c]] for c in frame.columns}
-    )
+    recoded = pl.DataFrame({c: chains[c].maps[found.levels[c]][codes[c]] for c in frame.columns})
     sizes = recoded.group_by(frame.columns).len()["len"]
     assert int(sizes.filter(sizes < 5).sum()) == found.unsafe
     assert 0 < found.unsafe <= 0.05 * frame.height

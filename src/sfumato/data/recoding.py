@@ -6,10 +6,10 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -104,6 +104,35 @@ def span(text: str) -> Span | None:
     if high is not None and low > high:
         raise SchemaError(f"the range {text!r} is backwards")
     return Span(low, high)
+
+
+_LABELS: Final[tuple[tuple[str, Callable[..., Span]], ...]] = (
+    (rf"({_NUMBER})\s+to\s+({_NUMBER})", lambda a, b: Span(a, b)),
+    (rf"\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)", lambda a, b: Span(a, math.nextafter(b, -math.inf))),
+    (rf"(?:>=|≥)?\s*({_NUMBER})\s*\+", lambda a: Span(a, None)),
+    (rf"(?:>=|≥)\s*({_NUMBER})", lambda a: Span(a, None)),
+    (rf"<\s*({_NUMBER})", lambda a: Span(None, math.nextafter(a, -math.inf))),
+    (rf"(?:<=|≤)\s*({_NUMBER})", lambda a: Span(None, a)),
+)
+
+
+def label_span(label: str) -> Span | None:
+    """The numbers that a class's label stands for, as people and :class:`~sfumato.Recode` write it; None if
+    none.
+
+    >>> label_span("20-29"), label_span("90+"), label_span("-5 to 4"), label_span("north")
+    (Span(low=20.0, high=29.0), Span(low=90.0, high=None), Span(low=-5.0, high=4.0), None)
+    """
+    text = label.strip()
+    for pattern, ends in _LABELS:
+        found = re.fullmatch(pattern, text)
+        if found:
+            made: Span = ends(*(float(number) for number in found.groups()))
+            return made
+    between = re.fullmatch(rf"({_NUMBER})\s*[-–]\s*({_NUMBER})", text)
+    if between and float(between[1]) <= float(between[2]):
+        return Span(float(between[1]), float(between[2]))
+    return Span(float(text), float(text)) if re.fullmatch(_NUMBER, text) else None
 
 
 def by_mapping(

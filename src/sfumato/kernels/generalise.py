@@ -16,8 +16,11 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @nb.njit(nogil=True, cache=True)
-def join(first: LabelArray, second: LabelArray, size: int, scratch: IntArray, epoch: int) -> tuple[LabelArray, LabelArray]:
-    """Labels 0 … g−1 of the pairs (first, second < size) in order of appearance; where each label appears first.
+def join(
+    first: LabelArray, second: LabelArray, size: int, scratch: IntArray, epoch: int
+) -> tuple[LabelArray, LabelArray]:
+    """Labels 0 … g−1 of the pairs (first, second < size) in order of appearance; where each label appears
+    first.
 
     ``scratch`` holds (epoch, label) at each pair's own place where there is room for all of them, so that it
     needn't be cleared; else a table of twice as many slots as items is hashed into.
@@ -123,27 +126,28 @@ def _entropy(counts: FloatArray, most: float) -> float:
 
 
 @nb.njit(nogil=True, cache=True)
-def _tail(ordered: FloatArray, most: float, l: int) -> float:
+def _tail(ordered: FloatArray, most: float, least: int) -> float:
     """Σ of the counts from the l-th largest on, none above ``most``; ``ordered`` falls."""
     out = 0.0
-    for v in range(l - 1, ordered.size):
+    for v in range(least - 1, ordered.size):
         out += min(ordered[v], most)
     return out
 
 
 @nb.njit(nogil=True, cache=True)
-def most_entropy(counts: FloatArray, l: float) -> int:
-    """The most records of a group that can be left so that exp(entropy) ≥ l: all counts cut at one height.
+def most_entropy(counts: FloatArray, least: float) -> int:
+    """The most records of a group that can be left so that exp(entropy) ≥ least: all counts cut at one
+    height.
 
     Of all ways to leave r records, cutting the highest counts gives the most even shares, and so the most
     entropy; entropy falls with the height.
     """
-    need = np.log(l) - 1e-12
-    if counts.size < l:
+    need = np.log(least) - 1e-12
+    if counts.size < least:
         return 0
-    low, high = 0, np.int64(counts.max())
+    low, high = 0, int(counts.max())
     if _entropy(counts, float(high)) >= need:
-        return np.int64(_filled(counts, float(high)))
+        return int(_filled(counts, float(high)))
     while high - low > 1:
         middle = (low + high) // 2
         if _entropy(counts, float(middle)) >= need:
@@ -151,35 +155,36 @@ def most_entropy(counts: FloatArray, l: float) -> int:
         else:
             high = middle
     # Between the heights some counts may be one higher than others: the bound must not be too low.
-    return np.int64(_filled(counts, float(low + 1)))
+    return int(_filled(counts, float(low + 1)))
 
 
 @nb.njit(nogil=True, cache=True)
-def most_recursive(counts: FloatArray, l: int, c: float) -> int:
-    """The most records that can be left so that the largest count is below c times the counts from the l-th on."""
-    if counts.size < l:
+def most_recursive(counts: FloatArray, least: int, c: float) -> int:
+    """The most records that can be left so that the largest count is below c times the counts from the
+    least-th on."""
+    if counts.size < least:
         return 0
     ordered = np.sort(counts)[::-1]
-    low, high = 0, np.int64(ordered[0])
-    if high < c * _tail(ordered, float(high), l):
-        return np.int64(_filled(counts, float(high)))
+    low, high = 0, int(ordered[0])
+    if high < c * _tail(ordered, float(high), least):
+        return int(_filled(counts, float(high)))
     while high - low > 1:
         middle = (low + high) // 2
-        if middle < c * _tail(ordered, float(middle), l):
+        if middle < c * _tail(ordered, float(middle), least):
             low = middle
         else:
             high = middle
-    return np.int64(_filled(counts, float(low)))
+    return int(_filled(counts, float(low)))
 
 
 @nb.njit(nogil=True, cache=True)
-def most_close(counts: FloatArray, shares: FloatArray, absent: float, t: float) -> int:
+def most_close(counts: FloatArray, shares: FloatArray, t: float) -> int:
     """The most records r that can be left with a total variation to the whole file's shares of at most t.
 
     Of r records at best min(count, r · share) lie below the whole's share of each value, so that the distance
-    is at least 1 − Σ min(count / r, share), which grows with r. ``absent`` is the share of values not here.
+    is at least 1 − Σ min(count / r, share), which grows with r.
     """
-    total = np.int64(counts.sum())
+    total = int(counts.sum())
     low, high = 0, total
     while low < high:
         r = (low + high + 1) // 2
@@ -200,40 +205,41 @@ def spread_of(
     counts: FloatArray,
     shares: FloatArray,
     model: int,
-    l: float,
+    least: float,
     c: float,
 ) -> tuple[npt.NDArray[np.bool_], IntArray]:
     """Of each group, whether it is unsafe and the most of its records that can be safe in any finer grouping.
 
     The values and counts of group g are at starts[g] … starts[g+1], in order of value. ``model``: 0 distinct,
-    1 entropy, 2 recursive, 3 closeness with equal distances (l is t), 4 closeness with ordered values.
+    1 entropy, 2 recursive, 3 closeness with equal distances (``least`` is t), 4 closeness with ordered
+    values.
     """
     groups = starts.size - 1
     unsafe = np.zeros(groups, np.bool_)
     most = np.zeros(groups, np.int64)
     for g in range(groups):
         here = counts[starts[g] : starts[g + 1]]
-        total = np.int64(here.sum())
+        total = int(here.sum())
         if here.size == 0:
             unsafe[g] = model != 4 and model != 3
             continue
         if model == 0:
-            unsafe[g] = here.size < l
+            unsafe[g] = here.size < least
             most[g] = 0 if unsafe[g] else total
         elif model == 1:
-            unsafe[g] = _entropy(here, here.max()) < np.log(l) - 1e-12
-            most[g] = total if not unsafe[g] else most_entropy(here, l)
+            unsafe[g] = _entropy(here, here.max()) < np.log(least) - 1e-12
+            most[g] = total if not unsafe[g] else most_entropy(here, least)
         elif model == 2:
             ordered = np.sort(here)[::-1]
-            unsafe[g] = not ordered[0] < c * _tail(ordered, ordered[0], int(l))
-            most[g] = total if not unsafe[g] else most_recursive(here, int(l), c)
+            unsafe[g] = not ordered[0] < c * _tail(ordered, ordered[0], int(least))
+            most[g] = total if not unsafe[g] else most_recursive(here, int(least), c)
         elif model == 3:
             own = shares[values[starts[g] : starts[g + 1]]]
             distance = 0.0
             for v in range(here.size):
                 distance += max(here[v] / total - own[v], 0.0)
-            unsafe[g] = distance > l + 1e-12
-            most[g] = total if not unsafe[g] else most_close(here, own, 0.0, l)
+            unsafe[g] = distance > least + 1e-12
+            most[g] = total if not unsafe[g] else most_close(here, own, least)
         else:
             # Ordered distance: mean absolute difference of the cumulative shares, over levels − 1 steps.
             at, distance, rest, all_ = starts[g], 0.0, 0.0, 0.0
@@ -243,6 +249,6 @@ def spread_of(
                     at += 1
                 all_ += shares[v]
                 distance += abs(rest - all_)
-            unsafe[g] = distance / max(shares.size - 1, 1) > l + 1e-12
+            unsafe[g] = distance / max(shares.size - 1, 1) > least + 1e-12
             most[g] = total - 1 if unsafe[g] else total
     return unsafe, most

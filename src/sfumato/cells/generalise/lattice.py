@@ -61,7 +61,7 @@ class Chain:
                     f"the levels of {key} don't nest: {name} tears a class of {said[-1]}",
                     hint="a class must lie in one class of the next level",
                 )
-            if 1 < len(seen) and to.max() < maps[-1].max():
+            if len(seen) > 1 and to.max() < maps[-1].max():
                 maps.append(to)
                 said.append(name)
                 places.append(at)
@@ -74,7 +74,8 @@ class Chain:
 
 @dataclass(frozen=True)
 class State:
-    """The records under a choice of levels for the first keys: items of (group, suffix), and each one's records."""
+    """The records under a choice of levels for the first keys: items of (group, suffix), and each one's
+    records."""
 
     depth: int
     group: LabelArray
@@ -92,7 +93,8 @@ class State:
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups that one more key makes: their records, where they come from, and how values spread in them."""
+    """The groups that one more key makes: their records, where they come from, and how values spread in
+    them."""
 
     lattice: Lattice
     state: State
@@ -140,8 +142,9 @@ class Groups:
 class Lattice:
     """The records of a file as items over its keys, ready to be walked level by level.
 
-    ``columns`` are the codes of each key for each record (or cell, with ``counts``); ``sensitive`` the codes of
-    one more column whose values are looked at inside groups (``values`` of them; that code itself is missing);
+    ``columns`` are the codes of each key for each record (or cell, with ``counts``); ``sensitive`` the
+    codes of one more column whose values are looked at inside groups (``values`` of them; that code itself
+    is missing);
     ``sizes`` what each record stands for in the population.
     """
 
@@ -182,7 +185,9 @@ class Lattice:
         found = len(self.code_of[0])
         self.counts = sums_of(suffix, found, counts)
         self.records = int(self.counts.sum())
-        self.sizes = None if sizes is None else sizes_of(suffix, found, np.ascontiguousarray(sizes, np.float64))
+        self.sizes = (
+            None if sizes is None else sizes_of(suffix, found, np.ascontiguousarray(sizes, np.float64))
+        )
         self.root = State(
             0, np.zeros(found, np.int32), 1, np.arange(found, dtype=np.int32), self.counts, self.sizes
         )
@@ -196,7 +201,7 @@ class Lattice:
 
     def join(self, first: LabelArray, second: LabelArray, size: int) -> tuple[LabelArray, LabelArray]:
         self._epoch += 1
-        return join(first, second, size, self._scratch, self._epoch)  # type: ignore[no-any-return]
+        return join(first, second, size, self._scratch, self._epoch)
 
     @cached_property
     def codes(self) -> list[LabelArray]:

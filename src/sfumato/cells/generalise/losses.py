@@ -1,19 +1,22 @@
 """What a level costs: losses that are sums over keys, and losses of the groups as a whole.
 
 - ``detail`` (the default): ((share of the key's entropy lost + share of its association with the other keys
-  lost) / 2)². The square makes a little off every key cheaper than one key gone, and detail that tells nothing
-  of other columns goes first.
-- ``entropy``: non-uniform entropy, Σ over keys of H(value | class) in bits a record (times the records: ARX's).
+  lost) / 2)². The square makes a little off every key cheaper than one key gone, and detail that tells
+  nothing of other columns goes first.
+- ``entropy``: non-uniform entropy, Σ over keys of H(value | class) in bits a record (times the records:
+  ARX's).
 - ``precision``: mean of level / height (Sweeney 2002).
-- ``discernibility``: Σ over safe groups of size², plus records · unsafe, over records² (Bayardo, Agrawal 2005).
+- ``discernibility``: Σ over safe groups of size², plus records · unsafe, over records² (Bayardo, Agrawal
+  2005).
 - ``class_size``: records / safe groups, over records (LeFevre et al. 2006, up to the factor k).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +29,8 @@ FloatArray = npt.NDArray[np.float64]
 
 LOSSES: Final = ("detail", "entropy", "precision", "discernibility", "class_size")
 SUPPRESSED: Final = 1.5
-"""What a suppressed record costs, in keys dropped: local suppression blanks one value of such a record or two."""
+"""What a suppressed record costs, in keys dropped: local suppression blanks one value of such a record or
+two."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class Loss:
         return 0.0
 
     def least(self, state: State, records: int) -> float:
-        """What any choice of the later keys adds at least: they are kept as they are, and nothing is suppressed."""
+        """What any choice of the later keys adds at least: they are kept as they are, and nothing is
+        suppressed."""
         n = max(records, 1)
         if self.name == "discernibility":
             sizes = state.counts.astype(np.float64)
@@ -64,7 +69,11 @@ class Loss:
 
 
 def loss_for(
-    lattice: Lattice, name: str = "detail", *, importance: Mapping[str, float] | None = None, price: float | None = None
+    lattice: Lattice,
+    name: str = "detail",
+    *,
+    importance: Mapping[str, float] | None = None,
+    price: float | None = None,
 ) -> Loss:
     """The named loss on a lattice; ``importance`` weights the keys."""
     if name not in LOSSES:
@@ -87,7 +96,7 @@ def loss_for(
     return Loss(name, tuple(weighted), cost)
 
 
-def _entropy(counts: FloatArray) -> float:
+def _entropy(counts: npt.NDArray[Any]) -> float:
     share = counts[counts > 0] / max(counts.sum(), 1e-300)
     return float(-(share * np.log2(share)).sum())
 
@@ -114,15 +123,17 @@ def _detail(lattice: Lattice, key: int) -> FloatArray:
             shared[level] += _mutual(lattice, to[mine], its, records)
     tied = np.clip(1 - shared / shared[0], 0, 1) if shared[0] > 1e-6 else entropy
     tied[-1] = 1.0
-    return np.maximum.accumulate(((entropy + np.maximum.accumulate(tied)) / 2) ** 2)  # type: ignore[no-any-return]
+    return np.maximum.accumulate(((entropy + np.maximum.accumulate(tied)) / 2) ** 2)
 
 
-def _mutual(lattice: Lattice, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], records: npt.NDArray[np.int64]) -> float:
+def _mutual(
+    lattice: Lattice, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], records: npt.NDArray[np.int64]
+) -> float:
     """The mutual information of two codes in bits, less what chance gives: (r − 1)(c − 1) / (2 n ln 2)."""
     weights = records.astype(np.float64)
     rows, columns = np.bincount(a, weights), np.bincount(b, weights)
     labels, places = lattice.join(a, b, int(b.max(initial=0)) + 1)
     joint = np.bincount(labels, weights, minlength=len(places))
     free = (np.count_nonzero(rows) - 1) * (np.count_nonzero(columns) - 1)
-    chance = free / 2 / max(weights.sum(), 1.0) / np.log(2)
+    chance = free / 2 / max(float(weights.sum()), 1.0) / math.log(2)
     return max(0.0, _entropy(rows) + _entropy(columns) - _entropy(joint) - chance)

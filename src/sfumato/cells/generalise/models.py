@@ -7,17 +7,14 @@ kept of each unsafe group, since a union of safe groups is safe in every model h
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.cells.generalise.lattice import Groups
-from sfumato.errors import ParameterError
-from sfumato.kernels.generalise import join, spread_of, sums_of
+from sfumato.kernels.generalise import spread_of, sums_of
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -61,7 +58,8 @@ class KAnonymous(Model):
 
 @dataclass(frozen=True)
 class KMapped(Model):
-    """At least k persons of the population in a group (Sweeney 2001): counted in its file, or the sum of weights."""
+    """At least k persons of the population in a group (Sweeney 2001): counted in its file, or the sum of
+    weights."""
 
     k: float
 
@@ -71,9 +69,11 @@ class KMapped(Model):
 
 @dataclass(frozen=True)
 class Present(Model):
-    """Between ``low`` and ``high`` of the population's persons in a group are in the file (Nergiz et al. 2007).
+    """Between ``low`` and ``high`` of the population's persons in a group are in the file (Nergiz et al.
+    2007).
 
-    Persons outside the file can't be suppressed: a group of them alone fails for good where ``low`` is above 0.
+    Persons outside the file can't be suppressed: a group of them alone fails for good where ``low`` is
+    above 0.
     """
 
     high: float
@@ -96,7 +96,7 @@ _SPREADS: Final = {"distinct": 0, "entropy": 1, "recursive": 2, "equal": 3, "ord
 class Diverse(Model):
     """l-diversity of the sensitive column (Machanavajjhala et al. 2007); missing values count for nothing."""
 
-    l: float
+    l: float  # noqa: E741
     variant: Literal["distinct", "entropy", "recursive"] = "distinct"
     c: float = 2.0
     monotone: ClassVar[bool] = False
@@ -114,8 +114,8 @@ class Diverse(Model):
 
 @dataclass(frozen=True)
 class Close(Model):
-    """t-closeness (Li, Li, Venkatasubramanian 2007): a group's shares of the sensitive values are at most t from
-    the file's, in total variation ("equal") or in steps between neighbours of levels − 1 ("ordered")."""
+    """t-closeness (Li, Li, Venkatasubramanian 2007): a group's shares of the sensitive values are at most t
+    from the file's, in total variation ("equal") or in steps between neighbours of levels − 1 ("ordered")."""
 
     t: float
     distance: Literal["equal", "ordered"] = "equal"
@@ -134,7 +134,8 @@ class Close(Model):
 
 @dataclass(frozen=True)
 class Tolerant(Model):
-    """At least ``tolerance`` records in every combination of up to ``max_dimension`` keys, or of every key set."""
+    """At least ``tolerance`` records in every combination of up to ``max_dimension`` keys, or of every key
+    set."""
 
     tolerance: int
     max_dimension: int | None = None
@@ -142,11 +143,10 @@ class Tolerant(Model):
 
     def judge(self, groups: Groups) -> Judgement:
         depth, lattice = groups.state.depth, groups.lattice
-        held: tuple[dict[frozenset[int], Any], BoolArray] = groups.state.memory or (
-            {frozenset(): np.zeros(groups.state.groups, np.int32)},
-            np.zeros(groups.state.groups, np.bool_),
-        )
-        before, flags = held
+        before: dict[frozenset[int], Any] = {frozenset(): np.zeros(groups.state.groups, np.int32)}
+        flags: BoolArray = np.zeros(groups.state.groups, np.bool_)
+        if groups.state.memory is not None:
+            before, flags = groups.state.memory
         unsafe = flags[groups.parent]
         kept = {s: labels[groups.parent] for s, labels in before.items()}
         size = int(groups.own.max(initial=0)) + 1
@@ -184,8 +184,6 @@ class Both(Model):
         memories = groups.state.memory or (None,) * len(self.models)
         found = []
         for model, memory in zip(self.models, memories, strict=True):
-            from dataclasses import replace
-
             found.append(model.judge(replace(groups, state=replace(groups.state, memory=memory))))
         unsafe = np.logical_or.reduce([f.unsafe for f in found])
         return Judgement(

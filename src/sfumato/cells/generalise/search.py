@@ -1,9 +1,10 @@
 """The recode of least loss that meets a condition: best-first branch and bound over the lattice.
 
-A partial choice (levels for the first keys) costs at least its own loss, plus what later keys kept as they are
-would add, plus the price of the records that stay unsafe even with all later keys dropped; where these alone
-are above the limit it has no feasible completion. The open choice with the least bound is taken next, so that
-the bound of what is left is the proof: equal to the best found, the optimum is proved; else it is the gap.
+A partial choice (levels for the first keys) costs at least its own loss, plus what later keys kept as they
+are would add, plus the price of the records that stay unsafe even with all later keys dropped; where these
+alone are above the limit it has no feasible completion. The open choice with the least bound is taken next,
+so that the bound of what is left is the proof: equal to the best found, the optimum is proved; else it is
+the gap.
 """
 
 from __future__ import annotations
