@@ -1,0 +1,224 @@
+"""Learn from the release how often a mask left each value alone, and how far it moved the others.
+
+For a person with value a, the released value b of the same person is a with probability m, and else
+another one: P(b | a) = m·[a = b] + (1 − m)·g(b | a), g the law of a random record for a category and, for
+a number, one that depends on how far apart in rank a and b are. A pair's weight is the sum over columns of
+
+    ln P(b | a) / P(b) = ln(m / f_a + 1 − m) where a = b (f_a: the share of a in the release), ln(1 − m) else,
+
+and for numbers that differ the log ratio t(|rank a − rank b|) as well. Agreeing on a rare value says more;
+disagreeing on a key that the mask touched rarely says much, on one that it touched often little.
+
+EM over the persons: each has one of the released records, any of them before they are compared; m and t are
+the expected shares over all of them (Winkler 1988 with one match a record; the frequencies are Fellegi and
+Sunter's 1969).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.draws import Draws
+from sfumato.linkage.blocks import Blocks
+from sfumato.linkage.fields import TABLE, Fields, flag_fields, is_number, joint_codes, table_fields
+from sfumato.linkage.points import rank_shares
+
+BINS = 200
+_ROUNDS = 40
+_LEARNERS = 600  # persons from whom the law is learnt
+_PAIRS = 3_000_000  # or as many as make so many pairs
+_RANDOM_PAIRS = 100_000
+_PSEUDO = 2.0
+_EDGE = 1e-4
+_STAYS = 1e-3  # a gain in mean log-likelihood that isn't worth another round
+_STARTS = (0.9, 0.4)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The fields with the weights that were learnt, the keep probabilities, and how well they fit."""
+
+    fields: Fields
+    keep: dict[str, float]
+    log_likelihood: float
+    rounds: int
+
+
+def learn(
+    original: Microdata,
+    masked: Microdata,
+    known: Sequence[str],
+    blocks: Blocks,
+    draws: Draws,
+    keep: Mapping[str, float],
+) -> Learnt:
+    """The weights of all pairs; ``keep`` has the probabilities that are known and needn't be learnt."""
+    fields, equal_of, shares = _fields(original, masked, known)
+    left_sizes, _ = blocks.sizes
+    low = np.repeat(blocks.right_starts[:-1], left_sizes)
+    high = np.repeat(blocks.right_starts[1:], left_sizes)
+    lesson = _Lesson(
+        fields.take(blocks.left, blocks.right),
+        equal_of,
+        shares[:, blocks.left],
+        _some(low, high, draws),
+        low,
+        high,
+        _random_moves(fields, draws),
+    )
+    best = max((lesson.fit(keep, start) for start in _STARTS), key=lambda law: law.log_likelihood)
+    names = fields.names[: len(known)]
+    kept = {c: float(m) for c, m in zip(names, best.m, strict=True)}
+    return Learnt(_weighted(fields, shares, best.m, best.tables), kept, best.log_likelihood, best.rounds)
+
+
+@dataclass(frozen=True)
+class _Law:
+    m: FloatArray
+    tables: FloatArray
+    log_likelihood: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """The pairs to learn from, by block: the equalities come first among the fields."""
+
+    fields: Fields
+    equal_of: IntArray
+    shares: FloatArray
+    rows: IntArray
+    low: IntArray
+    high: IntArray
+    random: FloatArray
+
+    def fit(self, given: Mapping[str, float], start: float) -> _Law:
+        """EM from one start, until the likelihood stays."""
+        from sfumato.kernels.linkage_learn import expected_agreement
+
+        size, equals = len(self.fields), len(self.shares)
+        names = self.fields.names[:equals]
+        fixed = np.array([c in given for c in names])
+        m = np.clip([given.get(c, start) for c in names], _EDGE, 1 - _EDGE)
+        tables = np.zeros((size, self.random.shape[1]))
+        tables[equals:] = [_first_table(law) for law in self.random[equals:]]
+        score = -np.inf
+        for rounds in range(1, _ROUNDS + 1):
+            fields = _weighted(self.fields, self.shares, m, tables)
+            agreed, seen, moved = np.zeros(size), np.zeros(size), np.zeros(tables.shape)
+            before = score
+            score = float(
+                expected_agreement(
+                    self.rows, self.low, self.high, fields.arrays(), self.equal_of, agreed, seen, moved
+                )
+            )
+            if score - before < _STAYS or rounds == _ROUNDS:
+                break
+            share = (agreed[:equals] + 0.5) / (seen[:equals] + 1.0)
+            m = np.where(fixed, m, np.clip(share, _EDGE, 1 - _EDGE))
+            tables[equals:] = [
+                _table(count, law) for count, law in zip(moved[equals:], self.random[equals:], strict=True)
+            ]
+        return _Law(m, tables, score, rounds)
+
+
+def _fields(
+    original: Microdata, masked: Microdata, known: Sequence[str]
+) -> tuple[Fields, IntArray, FloatArray]:
+    """Equality of every column, then displacement of every number; the equality that a displacement
+    goes with; and the share of the release that has each person's value, by column."""
+    shares = np.zeros((len(known), len(original)))
+    lefts, rights, there = [], [], []
+    for j, column in enumerate(known):
+        one, two, size = joint_codes(original, masked, [column])
+        gone, lost = original.missing(column), masked.missing(column)
+        # Where the release has more blanks than the original, blanks were made: they say nothing.
+        blanked = bool(lost.sum() > gone.sum())
+        count = np.bincount(two[~lost] if blanked else two, minlength=size)
+        shares[j] = count[one] / max(count.sum(), 1)
+        lefts.append(one)
+        rights.append(two)
+        there.append(~lost if blanked else np.ones(len(two), dtype=np.bool_))
+    fields = flag_fields(known, np.column_stack(lefts), np.column_stack(rights), np.zeros(len(known)))
+    fields = replace(fields, right_present=np.ascontiguousarray(np.stack(there), dtype=np.float64))
+    equal_of = np.full(len(known), -1, dtype=np.int64)
+    numbers = [c for c in known if is_number(original, c) and is_number(masked, c)]
+    if numbers:
+        left, right = rank_shares(original.matrix(numbers)), rank_shares(masked.matrix(numbers))
+        scale = np.full(len(numbers), float(BINS))
+        moved = table_fields(
+            [f"{c} moved" for c in numbers], left, right, scale, np.zeros((len(numbers), BINS))
+        )
+        fields = fields.and_also(moved)
+        equal_of = np.concatenate([equal_of, [list(known).index(c) for c in numbers]])
+    return fields, equal_of, shares
+
+
+def _some(low: IntArray, high: IntArray, draws: Draws) -> IntArray:
+    """Persons to learn from: enough of them, and not too many pairs."""
+    order = draws.stream(purpose="learners").permutation(len(low))
+    pairs = np.cumsum((high - low)[order])
+    return np.sort(order[: max(1, min(_LEARNERS, int(np.searchsorted(pairs, _PAIRS)) + 1))])
+
+
+def _random_moves(fields: Fields, draws: Draws) -> FloatArray:
+    """How often ranks are so far apart between random records, by field."""
+    out = np.ones((len(fields), fields.tables.shape[1]))
+    for j in np.flatnonzero(fields.kinds == TABLE):
+        sides: list[FloatArray] = []
+        for values, present in ((fields.left, fields.left_present), (fields.right, fields.right_present)):
+            here = values[j] if present.shape[1] == 1 else values[j][present[j] > 0]
+            pick = draws.stream(fields.names[j], purpose=f"random {len(sides)}").uniform(0, _RANDOM_PAIRS)
+            sides.append(here[(pick * len(here)).astype(np.int64)] if len(here) else np.zeros(_RANDOM_PAIRS))
+        cell = np.minimum((np.abs(sides[0] - sides[1]) * BINS).astype(np.int64), BINS - 1)
+        out[j] += np.bincount(cell, minlength=BINS)
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+
+def _first_table(random: FloatArray) -> FloatArray:
+    """A law that falls off over a tenth of the ranks."""
+    law = np.exp(-np.arange(len(random)) / (0.1 * len(random))) + 1e-3
+    return np.asarray(np.log(law / law.sum() / random))
+
+
+def _table(moved: FloatArray, random: FloatArray) -> FloatArray:
+    """The log ratio of expected and random displacements, never rising with the distance.
+
+    A few pseudo-counts of random pairs: the fewer moves were seen, the less is claimed.
+    """
+    ratio = (moved + _PSEUDO * random) / (float(moved.sum()) + _PSEUDO) / random
+    return np.asarray(np.log(np.maximum(falling(ratio, random), 1e-6)))
+
+
+def falling(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """The nearest sequence, by weighted squares, that never rises (pool adjacent violators).
+
+    >>> falling(np.array([1.0, 3.0, 0.0]), np.ones(3)).tolist()
+    [2.0, 2.0, 0.0]
+    """
+    level: list[float] = []
+    mass: list[float] = []
+    size: list[int] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        level.append(value)
+        mass.append(weight)
+        size.append(1)
+        while len(level) > 1 and level[-2] < level[-1]:
+            both = mass[-2] + mass[-1]
+            level[-2] = (level[-2] * mass[-2] + level[-1] * mass[-1]) / both
+            mass[-2], size[-2] = both, size[-2] + size[-1]
+            del level[-1], mass[-1], size[-1]
+    return np.repeat(level, size)
+
+
+def _weighted(fields: Fields, shares: FloatArray, m: FloatArray, tables: FloatArray) -> Fields:
+    """The fields with the weights of these laws."""
+    equals = len(shares)
+    agree, disagree = np.zeros((len(fields), fields.left_records)), np.zeros(len(fields))
+    agree[:equals] = np.log(m[:, None] / np.maximum(shares, 1e-12) + 1 - m[:, None])
+    disagree[:equals] = np.log1p(-m)
+    return replace(fields, agree=agree, disagree=disagree, tables=tables)
