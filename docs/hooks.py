@@ -81,9 +81,7 @@ def page(cls: Any, word: str) -> str:
         f'In a plan: `{word} = "{cls.name}"`. In Python: `sf.{cls.__name__}`.',
         "",
     ]
-    if word == "mask":
-        lines += [f"Locality: {cls.locality.value}.", ""]
-    else:
+    if word == "measure":
         low, high = cls.bounds
         lines += [f"Better is {cls.direction}; values lie in [{low:g}, {high:g}]; a {cls.side} measure.", ""]
     lines += [text, ""]

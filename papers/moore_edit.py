@@ -14,7 +14,8 @@ from papers.moore_times import edit_times
 from sfumato.data.microdata import Microdata
 from sfumato.decks.housing import KEYS, MONEY
 from sfumato.masks.edits.key_order import key_classes, max_within_sd, near_optimal
-from sfumato.utility.bias import acceptable_range, bias_of_means, share_to_keep
+from sfumato.stats.acceptable_bias import acceptable_range, share_to_keep
+from sfumato.utility.bias import bias_of_means
 from sfumato.utility.dissimilarity import dissimilarity
 
 TITLE: Final = "Moore, confidentiality edit"

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from sfumato.contract.mask import Mask
-from sfumato.contract.measure import Measure
+from sfumato.contract.measure import Measure, find_measures_by
 from sfumato.errors import ParameterError, did_you_mean
 
 
@@ -81,3 +81,6 @@ def _modules(room: str) -> list[str]:
         if info.ispkg:
             out += _modules(info.name)
     return sorted(out)
+
+
+find_measures_by(measure)

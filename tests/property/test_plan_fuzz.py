@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sfumato.errors import SfumatoError
 from sfumato.plan import source as plan_source
+from sfumato.plan.partly import read_plan
 from sfumato.plan.plan import Plan
-from sfumato.plan.reader import read_plan
 
 GOOD = """\
 format = 1

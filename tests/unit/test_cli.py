@@ -12,7 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sfumato.cli import COMMANDS, main, present
+from sfumato.cli import main
+from sfumato.cli.commands import COMMANDS, present
 
 PLAN = """\
 format = 1

@@ -13,7 +13,8 @@ import sfumato as sf
 from sfumato.contract.mask import Notes
 from sfumato.errors import MaskError, ParameterError
 from sfumato.masks.edits.neighbour_swap import records_changed
-from sfumato.utility.bias import acceptable_range, bias_of_means, share_to_keep
+from sfumato.stats.acceptable_bias import acceptable_range, share_to_keep
+from sfumato.utility.bias import bias_of_means
 
 KEYS = ["REGION", "BEDROOMS", "BATHS", "YR_BLT"]
 

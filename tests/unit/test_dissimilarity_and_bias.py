@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError, ParameterError
-from sfumato.utility.bias import acceptable_range, bias_of_means, share_to_keep
+from sfumato.stats.acceptable_bias import acceptable_range, share_to_keep
+from sfumato.utility.bias import bias_of_means
 from sfumato.utility.dissimilarity import dissimilarity
 
 

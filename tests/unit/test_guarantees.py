@@ -21,10 +21,9 @@ from sfumato.contract.guarantees import (
     SameTable,
     SumRule,
     Untouched,
-    changed,
-    same_memory,
 )
 from sfumato.contract.mask import Mask
+from sfumato.data.differences import changed, same_memory
 from sfumato.errors import GuaranteeError
 from sfumato.masks.noise.notes import InflatedMoments
 

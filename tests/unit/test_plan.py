@@ -13,8 +13,9 @@ import sfumato as sf
 from sfumato.errors import InputError, ParameterError, PlanError
 from sfumato.plan import source as plan_source
 from sfumato.plan.json_schema import plan_schema
-from sfumato.plan.plan import Limit, Plan
-from sfumato.plan.reader import read_partly, read_plan
+from sfumato.plan.partly import read_partly, read_plan
+from sfumato.plan.parts import Limit
+from sfumato.plan.plan import Plan
 
 GOOD = """\
 # a plan with a comment

@@ -12,8 +12,8 @@ from scipy import integrate
 
 import sfumato as sf
 from sfumato.kernels import rank_attack as kernels
-from sfumato.masks.rank_swap.targets import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
 from sfumato.run.battery import fitting_attacks
+from sfumato.stats.rank_law import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
 
 LN2 = math.log(2)
 

@@ -15,15 +15,8 @@ import sfumato as sf
 from sfumato.contract.guarantees import SameMultiset
 from sfumato.draws import Seed
 from sfumato.masks.rank_swap.ranks import window_ranks
-from sfumato.masks.rank_swap.targets import (
-    MEAN_POOL,
-    MEAN_SHIFT,
-    MEAN_SQUARE_SHIFT,
-    Spread,
-    Target,
-    search,
-    theorem_percent,
-)
+from sfumato.masks.rank_swap.targets import Spread, Target, search, theorem_percent
+from sfumato.stats.rank_law import MEAN_POOL, MEAN_SHIFT, MEAN_SQUARE_SHIFT
 
 
 def carried_out(mask, data, seed: int = 1):

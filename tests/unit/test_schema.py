@@ -152,7 +152,7 @@ def test_codes_of_no_columns_are_one_class() -> None:
 
 
 def test_with_columns_shares_the_rest() -> None:
-    from sfumato.contract.guarantees import same_memory
+    from sfumato.data.differences import same_memory
 
     data = sf.Microdata(pl.DataFrame({"a": [1, 2], "b": ["x", "y"]}))
     new = data.with_columns({"a": pl.Series([3, 4])})

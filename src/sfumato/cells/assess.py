@@ -6,17 +6,16 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.cells.cells import Cells
 from sfumato.data.microdata import IntArray
 from sfumato.errors import ParameterError
-
-if TYPE_CHECKING:
-    from sfumato.cells.table import CellTable
+from sfumato.parallel import in_threads, threads
 
 BLOCK_CELLS: Final = 1 << 17
 """A joint table of at most this many cells stays in the processor's cache while it is counted."""
@@ -37,7 +36,7 @@ def combinations_up_to(keys: Sequence[str], max_dimension: int) -> list[tuple[st
 class Assessment:
     """What fails the tolerance, by key set, by dimension, by key and by cell."""
 
-    table: CellTable
+    table: Cells
     tolerance: int
     key_sets: tuple[tuple[str, ...], ...]
     combinations: IntArray
@@ -100,7 +99,7 @@ class Assessment:
         return pl.DataFrame(rows)
 
 
-def assess(table: CellTable, tolerance: int, key_sets: Sequence[Sequence[str]] | None = None) -> Assessment:
+def assess(table: Cells, tolerance: int, key_sets: Sequence[Sequence[str]] | None = None) -> Assessment:
     """Find every combination that fewer than ``tolerance`` records have, in each key set."""
     if tolerance < 2:
         raise ParameterError(
@@ -125,7 +124,7 @@ def assess(table: CellTable, tolerance: int, key_sets: Sequence[Sequence[str]] |
     )
 
 
-def _key_set(table: CellTable, key_set: Sequence[str]) -> tuple[str, ...]:
+def _key_set(table: Cells, key_set: Sequence[str]) -> tuple[str, ...]:
     names = (key_set,) if isinstance(key_set, str) else tuple(key_set)
     if not names:
         raise ParameterError("a key set is empty")
@@ -137,7 +136,7 @@ def _key_set(table: CellTable, key_set: Sequence[str]) -> tuple[str, ...]:
 
 
 def _blocks(
-    table: CellTable, sets: list[int], at: list[list[int]]
+    table: Cells, sets: list[int], at: list[list[int]]
 ) -> tuple[list[tuple[list[int], list[int]]], list[int]]:
     """Key sets gathered under joint tables that are small enough: (keys, sets) of each, and the rest.
 
@@ -192,7 +191,7 @@ def _blocks(
 
 
 def _count_blocks(
-    table: CellTable,
+    table: Cells,
     tolerance: int,
     blocks: list[tuple[list[int], list[int]]],
     at: list[list[int]],
@@ -200,7 +199,6 @@ def _count_blocks(
     per_cell: npt.NDArray[np.int32],
 ) -> None:
     from sfumato.kernels.cells import count_flags
-    from sfumato.parallel import in_threads, threads
 
     workers = max(1, min(threads(), len(blocks)))
     tallies = [np.zeros(len(table), np.int32) for _ in range(workers)]
@@ -219,7 +217,7 @@ def _count_blocks(
 
 
 def _one_block(
-    table: CellTable, tolerance: int, keys: list[int], sets: list[list[int]]
+    table: Cells, tolerance: int, keys: list[int], sets: list[list[int]]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], list[IntArray]]:
     """Each cell's place in the block's joint table, the flags of each place, and the four counts."""
     from sfumato.kernels.cells import assess_block
@@ -237,7 +235,7 @@ def _one_block(
 
 
 def flagged(
-    table: CellTable, tolerance: int, at: list[list[int]]
+    table: Cells, tolerance: int, at: list[list[int]]
 ) -> Iterator[tuple[list[int], npt.NDArray[np.int32], npt.NDArray[np.uint64]]]:
     """For groups of key sets: which sets, each cell's place, and a bit per set that is unsafe there."""
     wild = table.missing == "matches_anything"
@@ -255,7 +253,7 @@ def flagged(
 
 
 def _count_one(
-    table: CellTable,
+    table: Cells,
     tolerance: int,
     s: int,
     names: tuple[str, ...],

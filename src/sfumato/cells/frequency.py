@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.data.codes import label, pack
-
-if TYPE_CHECKING:
-    from sfumato.cells.table import CellTable
 
 JOIN_COST: Final = 50_000
 """What joining two patterns costs, in comparisons of two combinations."""
@@ -18,21 +15,28 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 
 def match_counts(
-    table: CellTable, at: list[int], amounts: npt.NDArray[Number], enough: int | None
+    codes: npt.NDArray[Any],
+    sizes: list[int],
+    gone: list[int],
+    amounts: npt.NDArray[Number],
+    enough: int | None,
+    *,
+    wild: bool,
 ) -> npt.NDArray[Number]:
-    """For each cell, the amount (records or weight) of all cells that agree with it on the keys ``at``."""
-    sizes = [int(table.sizes[j]) for j in at]
-    group, first = label(*pack([table.codes[j] for j in at], sizes))
+    """For each cell, the amount (records or weight) of all cells that agree with it.
+
+    ``codes`` are keys × cells, ``sizes`` the number of codes of each key, ``gone`` the code that means
+    missing. With ``wild`` a missing value agrees with every other.
+    """
+    group, first = label(*pack(list(codes), sizes))
     own = np.zeros(len(first), amounts.dtype)
     if amounts.dtype == np.float64:
         own = np.bincount(group, weights=amounts, minlength=len(first)).astype(amounts.dtype)
     else:
         np.add.at(own, group, amounts)
-    if table.missing == "category" or not any(table.has_missing[j] for j in at):
+    if not wild:
         return own[group]
-    codes = table.codes[at][:, first]
-    gone = np.array([len(table.levels[table.keys[j]]) for j in at])
-    return _with_wildcards(codes, gone, sizes, own, enough)[group]
+    return _with_wildcards(codes[:, first], np.array(gone), sizes, own, enough)[group]
 
 
 def missing_patterns(codes: npt.NDArray[Any], gone: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

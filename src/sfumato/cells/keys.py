@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 from sfumato.cells import CellTable, combinations_up_to
-from sfumato.cells.table import Missing
+from sfumato.cells.cells import Cells, Missing
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
 from sfumato.errors import Problem, did_you_mean
@@ -93,7 +94,7 @@ def key_table(data: Microdata, keys: Sequence[str], missing: str, weight: str | 
     return CellTable.of(data, keys, weight=weight, missing=convention)
 
 
-def key_notes(table: CellTable) -> list[str]:
+def key_notes(table: Cells) -> list[str]:
     """What to know of the keys before quoting a count."""
     out = []
     for j, key in enumerate(table.keys):
@@ -105,3 +106,21 @@ def key_notes(table: CellTable) -> list[str]:
     if any(table.has_missing):
         out.append(f"missing key values: {table.missing.replace('_', ' ')}")
     return out
+
+
+def default_levels(keys: Sequence[str], geography: Sequence[str], most: int = 64) -> list[tuple[str, ...]]:
+    """The class levels of Table 7: the geography with every set of the other keys, the finest first.
+
+    Where there are more than ``most`` such sets, only those with one or two other keys, and all.
+
+    >>> len(default_levels(["REGION", "BEDROOMS", "BATHS", "YR_BLT"], ["REGION"]))
+    7
+    """
+    fixed = tuple(k for k in keys if k in geography)
+    others = [k for k in keys if k not in geography]
+    if not others:
+        return [fixed]
+    sizes: Sequence[int] = range(len(others), 0, -1)
+    if 2 ** len(others) - 1 > most:
+        sizes = [len(others), 2, 1]
+    return [fixed + part for size in sizes for part in combinations(others, size)]

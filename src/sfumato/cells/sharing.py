@@ -18,7 +18,7 @@ from sfumato.cells.suppression import WIDE, Suppression, each_record
 from sfumato.data.microdata import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from sfumato.cells.table import CellTable
+    from sfumato.cells.cells import Cells
 
 MAX_COMPARISONS: Final = 4_000_000_000
 TINY_RECORDS: Final = 100
@@ -28,7 +28,7 @@ NODES: Final = 5_000
 
 
 def together(
-    table: CellTable, tolerance: int, at: list[int], weights: FloatArray, *, counted: bool
+    table: Cells, tolerance: int, at: list[int], weights: FloatArray, *, counted: bool
 ) -> Suppression:
     """Each record's own optimum, then cheaper where unsafe records can lean on each other.
 
@@ -76,7 +76,7 @@ def together(
 
 
 def _optimum(
-    table: CellTable, tolerance: int, at: list[int], weights: FloatArray, unsafe: BoolArray
+    table: Cells, tolerance: int, at: list[int], weights: FloatArray, unsafe: BoolArray
 ) -> Suppression | None:
     """The least suppression of a tiny file, where every unsafe record loses a value and no other does.
 

@@ -22,7 +22,7 @@ from sfumato.data.microdata import BoolArray, FloatArray, IntArray
 from sfumato.errors import MaskError
 
 if TYPE_CHECKING:
-    from sfumato.cells.table import CellTable
+    from sfumato.cells.cells import Cells
 
 WIDE: Final = 4096
 """A key set with more subsets than this is searched by comparing cells, not by its subsets."""
@@ -69,7 +69,7 @@ class KeyLists:
         return hit_all(cells, self.heads, self.links, self.masks, weights, exact)
 
 
-def unsafe_cells(table: CellTable, tolerance: int, at: list[list[int]]) -> BoolArray:
+def unsafe_cells(table: Cells, tolerance: int, at: list[list[int]]) -> BoolArray:
     """Which cells are unsafe in at least one key set."""
     bad = np.zeros(len(table), np.bool_)
     for _, place, flags in flagged(table, tolerance, at):
@@ -78,7 +78,7 @@ def unsafe_cells(table: CellTable, tolerance: int, at: list[list[int]]) -> BoolA
 
 
 def each_record(
-    table: CellTable, tolerance: int, at: list[list[int]], weights: FloatArray, *, exact: bool
+    table: Cells, tolerance: int, at: list[list[int]], weights: FloatArray, *, exact: bool
 ) -> Suppression:
     """The cheapest suppression of each cell by itself: a hitting set of its minimal unsafe subsets."""
     keys = np.zeros(len(table), np.int64)
@@ -105,7 +105,7 @@ def subsets(at: list[list[int]]) -> list[list[tuple[int, ...]]]:
     return [sorted(c for c in found if len(c) == d) for d in range(1, top + 1)]
 
 
-def _unsafe_lists(table: CellTable, tolerance: int, at: list[list[int]], cells: IntArray) -> KeyLists:
+def _unsafe_lists(table: Cells, tolerance: int, at: list[list[int]], cells: IntArray) -> KeyLists:
     """The minimal unsafe subsets of each cell."""
     lists = KeyLists(len(table), 4 * len(cells))
     # Small subsets first: a larger one is added only where none of its parts is unsafe already.
@@ -118,7 +118,7 @@ def _unsafe_lists(table: CellTable, tolerance: int, at: list[list[int]], cells: 
 
 
 def _add_wide(
-    table: CellTable,
+    table: Cells,
     tolerance: int,
     at: list[list[int]],
     weights: FloatArray,

@@ -13,10 +13,10 @@ from sfumato.data.codes import label, pack
 from sfumato.data.microdata import IntArray
 
 if TYPE_CHECKING:
-    from sfumato.cells.table import CellTable
+    from sfumato.cells.cells import Cells
 
 
-def minimal_uniques(table: CellTable, max_size: int) -> KeyLists:
+def minimal_uniques(table: Cells, max_size: int) -> KeyLists:
     """For each cell, every set of at most ``max_size`` keys on which its record is unique, and on no
     part of which it is.
 
@@ -36,7 +36,7 @@ def minimal_uniques(table: CellTable, max_size: int) -> KeyLists:
 
 
 def _walk(
-    table: CellTable,
+    table: Cells,
     max_size: int,
     lists: KeyLists,
     rows: IntArray,
@@ -59,7 +59,7 @@ def _walk(
                 _walk(table, max_size, lists, rows, finer[left], len(first), smaller, mask)
 
 
-def _one_by_one(table: CellTable, max_size: int, lists: KeyLists) -> None:
+def _one_by_one(table: Cells, max_size: int, lists: KeyLists) -> None:
     keys = range(len(table.keys))
     sets = [c for d in range(1, max_size + 1) for c in itertools.combinations(keys, d)]
     for chosen in sets:
@@ -69,7 +69,7 @@ def _one_by_one(table: CellTable, max_size: int, lists: KeyLists) -> None:
         _add(table, lists, np.flatnonzero(alone), sum(1 << j for j in chosen))
 
 
-def _add(table: CellTable, lists: KeyLists, cells: IntArray, mask: int) -> None:
+def _add(table: Cells, lists: KeyLists, cells: IntArray, mask: int) -> None:
     if len(cells):
         place = np.zeros(len(table), np.int32)
         lists.add(cells, place, np.ones(1, np.uint64), np.array([mask], np.int64))

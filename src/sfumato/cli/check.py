@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from sfumato.errors import Problem
-    from sfumato.plan.reader import read_partly
+    from sfumato.plan.partly import read_partly
     from sfumato.plan.source import read_text
 
     path = Path(args.plan)

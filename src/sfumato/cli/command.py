@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NoReturn
 
-from sfumato.cli import COMMANDS, present
+from sfumato.cli.commands import COMMANDS, present
 from sfumato.errors import GuaranteeError, InputError, SfumatoError, SfumatoWarning, did_you_mean
 
 OK, FAILED, BAD = 0, 1, 2

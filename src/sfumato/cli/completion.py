@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from sfumato.cli import COMMANDS, present
 from sfumato.cli.command import OK, say
+from sfumato.cli.commands import COMMANDS, present
 
 HELP = "print the shell's completion script"
 EXAMPLE = """  sfumato completion bash > ~/.local/share/bash-completion/completions/sfumato

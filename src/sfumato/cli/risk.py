@@ -85,8 +85,8 @@ def assess_plan(
     plan: Plan, data: Microdata, measure: Tolerance
 ) -> tuple[dict[str, Any], Assessment, Assessment | None]:
     """Unsafe counts before, and after the plan's recodes and truncations of keys, on cells alone."""
+    from sfumato.cells.cells import Recoder
     from sfumato.errors import MeasureError
-    from sfumato.masks.recode import Recode, Truncate
 
     problems = [p for p in measure.check(data.schema, data._types) if p.severity == "error"]
     if problems:
@@ -96,7 +96,7 @@ def assess_plan(
     before = measure.assess(data)
     table, recoded, others = before.table, [], []
     for name, step in zip(plan.step_ids(), plan.steps, strict=True):
-        if isinstance(step, (Recode, Truncate)) and step.column in table.keys:
+        if isinstance(step, Recoder) and step.column in table.keys:
             table = table.apply(step, data.schema[step.column])
             recoded.append(name)
         elif set(step.changes(data)) & set(table.keys):

@@ -9,18 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import polars as pl
 
+from sfumato.data.differences import changed, changed_rows, same_memory
 from sfumato.data.microdata import Microdata
 from sfumato.errors import counted
 
+
 # Types whose buffers Arrow can't show, or whose buffers don't tell their values.
-_NO_ADDRESS: Final = (pl.Categorical, pl.Enum, pl.Object, pl.Int128, pl.UInt128)
-
-
 @dataclass(frozen=True)
 class Check:
     """The outcome of one guarantee."""
@@ -132,7 +130,7 @@ class SameTable(Guarantee):
         first, second = before.select(keys), after.select(keys)
         if first.height == second.height and first.schema == second.schema:
             # A count can only change through records that changed, so the others needn't be counted.
-            off_rows = _changed_rows(first, second)
+            off_rows = changed_rows(first, second)
             first, second = first.filter(off_rows), second.filter(off_rows)
         one = first.group_by(keys).len("before")
         two = second.group_by(keys).len("after")
@@ -252,46 +250,6 @@ def moment_error(
         # np.maximum and not max: an undefined error must not pass for none.
         error = np.maximum(error, np.abs(change).max() / len(x))
     return float(error)
-
-
-def _changed_rows(one: pl.DataFrame, two: pl.DataFrame) -> pl.Series:
-    """Which records differ in any column (null equals null, NaN equals NaN)."""
-    out = pl.Series([False]).new_from_index(0, one.height)
-    for name in one.columns:
-        if not same_memory(one[name], two[name]):
-            out = out | one[name].ne_missing(two[name])
-    return out
-
-
-def same_memory(one: pl.Series, two: pl.Series) -> bool:
-    """Whether two columns share their memory, so that they can't differ."""
-    if len(one) != len(two) or one.dtype != two.dtype or one.n_chunks() != two.n_chunks() or not len(one):
-        return False
-    if one.dtype in _NO_ADDRESS or one.dtype.is_nested():
-        return False
-    return _addresses(one) == _addresses(two)
-
-
-def _addresses(series: pl.Series) -> list[tuple[int, int, int]]:
-    """Where each buffer of a column stands (Arrow hands it over without a copy)."""
-    newest = pl.CompatLevel.newest()
-    out = []
-    for chunk in series.get_chunks():
-        array = chunk.to_arrow(compat_level=newest)
-        out += [
-            (array.offset, len(array), 0 if buffer is None else buffer.address) for buffer in array.buffers()
-        ]
-    return out
-
-
-def changed(one: pl.Series, two: pl.Series) -> int:
-    """In how many records two columns differ (null equals null, NaN equals NaN)."""
-    if one.dtype != two.dtype:
-        if one.dtype.is_numeric() and two.dtype.is_numeric():
-            one, two = one.cast(pl.Float64), two.cast(pl.Float64)
-        else:
-            one, two = one.cast(pl.String), two.cast(pl.String)
-    return int(one.ne_missing(two).sum())
 
 
 def broken_sums(

@@ -1,4 +1,4 @@
-"""What every mask is: declared parameters, a locality, guarantees, and one method that does the work.
+"""What every mask is: declared parameters, guarantees, and one method that does the work.
 
 To add a mask, write one file with one frozen dataclass::
 
@@ -24,12 +24,13 @@ The plan key, the command line, the docs page and the contract tests come from t
 
 from __future__ import annotations
 
+import copy
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import polars as pl
 
@@ -43,13 +44,16 @@ from sfumato.errors import GuaranteeError, MaskError, Problem
 from sfumato.parallel import in_threads
 
 
-class Locality(Enum):
-    """How much of the file a mask must see at once; an engine decides by it how to run the mask."""
+@dataclass(frozen=True)
+class Context:
+    """What a step may know beyond its parameters and the data it is given.
 
-    ROWS = "rows"  # any chunk of records on its own, after one look at the whole
-    COLUMN = "column"  # a column or a few, whole
-    GROUPS = "groups"  # one stratum or block at a time
-    TABLE = "table"  # only the integer-coded keys, whole
+    ``base`` is the folder that the paths in its parameters start from (the plan's), ``original`` the
+    file as it was before the first step, for steps that attack what earlier steps did.
+    """
+
+    base: Path = Path()
+    original: Microdata | None = None
 
 
 @dataclass
@@ -85,7 +89,6 @@ class Notes:
 class Mask(Declared):
     """The base of every mask."""
 
-    locality: ClassVar[Locality] = Locality.COLUMN
     reference: ClassVar[str] = ""
     """Where the method comes from."""
 
@@ -127,9 +130,21 @@ class Mask(Declared):
 
     # -- what it does -----------------------------------------------------------------------------
 
-    def knowing(self, original: Microdata) -> Mask:
-        """This mask with the original file in mind, for steps that attack what earlier steps did."""
-        return self
+    @property
+    def context(self) -> Context:
+        """What this step was told beyond its parameters."""
+        told: Context = self.__dict__.get("_context", Context())
+        return told
+
+    def given(self, context: Context) -> Self:
+        """This step, told of its surroundings; the same mask otherwise."""
+        out = copy.copy(self)
+        object.__setattr__(out, "_context", context)
+        return out
+
+    def knowing(self, original: Any) -> Self:
+        """This step with the original file in mind, row by row that of the data it will be given."""
+        return self.given(replace(self.context, original=as_microdata(original)))
 
     @abstractmethod
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
@@ -155,8 +170,12 @@ class Mask(Declared):
             logging.getLogger("sfumato").warning("%s: %s", self.id or self.name, sentence)
         return masked
 
-    def carry_out(self, data: Microdata, draws: Draws) -> tuple[Microdata, Notes, list[Check]]:
+    def carry_out(
+        self, data: Microdata, draws: Draws, context: Context | None = None
+    ) -> tuple[Microdata, Notes, list[Check]]:
         """Check, apply, verify: the masked data, the notes and the outcome of every guarantee."""
+        if context is not None:
+            return self.given(context).carry_out(data, draws)
         problems = [p for p in self.check(data.schema, data._types) if p.severity == "error"]
         if problems:
             raise MaskError(
@@ -183,7 +202,6 @@ class RowsMask(Mask):
     result must not depend on where the chunks end; a contract test proves it.
     """
 
-    locality: ClassVar[Locality] = Locality.ROWS
     chunk_records: ClassVar[int] = 1 << 20
 
     def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> Any:

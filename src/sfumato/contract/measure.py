@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -24,7 +24,7 @@ from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Seed, as_seed
-from sfumato.errors import MeasureError, Problem
+from sfumato.errors import MeasureError, ParameterError, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,3 +182,36 @@ def measure(original: Any, *rest: Any, seed: Seed | int | None = 0) -> Results:
     first = as_microdata(original)
     second = None if masked is None else as_microdata(masked)
     return Results([one.measure(first, second, seed=seed) for one in rest])
+
+
+_find: Callable[[str], type[Measure]] | None = None
+
+
+def find_measures_by(find: Callable[[str], type[Measure]]) -> None:
+    """Say how a measure is found by its name; the registry does, which stands above this room."""
+    global _find
+    _find = find
+
+
+def measure_from(given: Any, place: str) -> Measure:
+    """The measure that a parameter names: a measure, its name, or a table ``{ measure = "name", … }``.
+
+    The table may also use the parameter's own word, ``attack = { attack = "linkage", … }``.
+    """
+    if isinstance(given, Measure):
+        return given
+    if isinstance(given, str):
+        given = {"measure": given}
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"`{place}` must be a measure, its name or a table, not {given!r}")
+    words = [w for w in dict.fromkeys((place, "measure")) if w in given]
+    if len(words) != 1 or not isinstance(given[words[0]], str):
+        raise ParameterError(
+            f"the table `{place}` must name its measure", hint=f'{place} = {{ {place} = "linkage", … }}'
+        )
+    if _find is None:
+        raise ParameterError(
+            f"`{place}` names {given[words[0]]!r}, and no measure can be found by its name yet",
+            hint="import sfumato.registry first, or pass the measure itself",
+        )
+    return _find(given[words[0]]).from_dict({k: v for k, v in given.items() if k != words[0]})

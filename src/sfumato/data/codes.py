@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.data.differences import same_memory
 from sfumato.data.microdata import IntArray, Microdata
 from sfumato.errors import InputError
 
@@ -124,3 +125,21 @@ def label(packed: IntArray, total: int) -> tuple[npt.NDArray[np.int32], IntArray
     if total <= max(1 << 16, 4 * len(packed)):
         return label_dense(packed, total)
     return label_sparse(packed)
+
+
+def joint_codes(original: Microdata, masked: Microdata, keys: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Codes of the classes of both files in one numbering."""
+    if all(same_memory(original.column(k), masked.column(k)) for k in keys):
+        codes = original.codes(keys)[0]
+        return codes, codes
+    frames = []
+    for data in (original, masked):
+        frame = data.select(list(keys))
+        frames.append(
+            frame.with_columns(
+                pl.col(c).cast(pl.String) for c in keys if frame[c].dtype in (pl.Categorical, pl.Enum)
+            )
+        )
+    both = Microdata(pl.concat(frames, how="vertical_relaxed"))
+    codes = both.codes(keys)[0]
+    return codes[: len(original)], codes[len(original) :]

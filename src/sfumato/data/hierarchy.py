@@ -12,12 +12,10 @@ nest: records that share a class at one level share it at every coarser one.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -83,9 +81,9 @@ class Hierarchy:
         return cls(tuple(zip(*rows, strict=True)), source)
 
     @classmethod
-    def read(cls, path: str | Path) -> Hierarchy:
+    def read(cls, path: str | Path, base: Path = Path()) -> Hierarchy:
         """From a file with one code a line, separated by semicolons (or tabs, or commas)."""
-        text = file_text(path, "hierarchy")
+        text = file_text(path, "hierarchy", base)
         head = text.lstrip("\n").split("\n", 1)[0]
         separator = next((s for s in (";", "\t", ",") if s in head), ";")
         rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if row]
@@ -109,27 +107,14 @@ class Hierarchy:
         return tuple(dict.fromkeys(self.levels[level]))
 
 
-_BASE: Final[ContextVar[Path]] = ContextVar("the folder that relative paths start from", default=Path())
+def file_text(path: str | Path, what: str, base: Path = Path()) -> str:
+    """The text of a small file of codes, its line ends as newlines.
 
-
-@contextmanager
-def relative_to(folder: Path) -> Iterator[None]:
-    """Within it, the relative paths of hierarchies and recodings start from this folder.
-
-    A plan's steps run within the plan's folder, so that the plan works from anywhere, while the paths
-    stay as the plan writes them: an absolute one would put the owner's folders into a public report.
+    A relative path starts from ``base``, and messages give the path as it was written: an absolute one
+    would put the owner's folders into a report.
     """
-    token = _BASE.set(folder)
     try:
-        yield
-    finally:
-        _BASE.reset(token)
-
-
-def file_text(path: str | Path, what: str) -> str:
-    """The text of a small file of codes, its line ends as newlines."""
-    try:
-        raw = (_BASE.get() / path).read_bytes()
+        raw = (base / path).read_bytes()
     except OSError as problem:
         raise InputError(f"the {what} file {path} can't be read: {problem.strerror}") from None
     try:

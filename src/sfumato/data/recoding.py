@@ -29,12 +29,12 @@ class GlobalRecode:
     """Labels of the new codes, from the ``.cdl`` file that ``<CODELIST>`` names."""
 
 
-def read_grc(path: str | Path) -> GlobalRecode:
+def read_grc(path: str | Path, base: Path = Path()) -> GlobalRecode:
     """A mu-ARGUS recoding: lines ``new: old, old, from-to``, then ``<MISSING>`` and ``<CODELIST>``."""
     mapping: dict[str, str] = {}
     missing: tuple[str, ...] = ()
     labels: dict[str, str] = {}
-    for place, raw in enumerate(file_text(path, "recoding").splitlines(), start=1):
+    for place, raw in enumerate(file_text(path, "recoding", base).splitlines(), start=1):
         line = raw.strip()
         if not line:
             continue
@@ -42,7 +42,7 @@ def read_grc(path: str | Path) -> GlobalRecode:
         if tag and tag[1].upper() == "MISSING":
             missing = tuple(code for code in re.split(r"[,\s]+", tag[2].strip()) if code)
         elif tag and tag[1].upper() == "CODELIST":
-            labels = read_cdl(Path(path).parent / tag[2].strip().strip('"'))
+            labels = read_cdl(Path(path).parent / tag[2].strip().strip('"'), base)
         elif tag:
             raise SchemaError(f"{path}, line {place}: <{tag[1]}> isn't known", hint="<MISSING> or <CODELIST>")
         else:
@@ -59,9 +59,9 @@ def read_grc(path: str | Path) -> GlobalRecode:
     return GlobalRecode(mapping, missing, labels)
 
 
-def read_cdl(path: str | Path) -> dict[str, str]:
+def read_cdl(path: str | Path, base: Path = Path()) -> dict[str, str]:
     """A mu-ARGUS code list: lines ``code,label``."""
-    rows = csv.reader(file_text(path, "code list").splitlines(), skipinitialspace=True)
+    rows = csv.reader(file_text(path, "code list", base).splitlines(), skipinitialspace=True)
     return {row[0].strip(): ",".join(row[1:]).strip() for row in rows if len(row) > 1}
 
 
@@ -227,3 +227,19 @@ def by_period(values: pl.Series, period: str, *, low: bool) -> pl.Series:
         first = values.dt.year() // 10 * 10
         return (first.cast(pl.String) + "-" + (first + 9).cast(pl.String)).rename(values.name)
     return values.dt.strftime({"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d"}[period])
+
+
+def without_last(values: pl.Series, digits: int) -> pl.Series:
+    """The values without their last digits or characters; whole numbers are cut towards zero.
+
+    >>> without_last(pl.Series([12345, -19]), 1).to_list(), without_last(pl.Series(["20233"]), 2).to_list()
+    ([1234, -1], ['202'])
+    """
+    if values.dtype.is_integer():
+        wide = values.cast(pl.Int64) if values.dtype != pl.UInt64 else values
+        sign = wide.sign()
+        cut: pl.Series = (wide * sign) // 10**digits * sign
+    else:
+        names = values.cast(pl.String)
+        cut = names.str.head(-digits) if digits else names
+    return cut.cast(values.dtype)

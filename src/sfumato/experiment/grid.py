@@ -147,7 +147,7 @@ class Experiment:
                     _keep(_stored(kept, mark, point, r), rows)
             parts = [pl.read_parquet(_stored(kept, mark, p, r)) for p, r in wanted]
             frame = pl.concat(parts) if parts else pl.DataFrame(schema=ROW)
-            outcome = Outcome(self, frame, ran=len(due))
+            outcome = Outcome(self.plan, frame, ran=len(due))
             if folder is not None:
                 outcome.frame.write_parquet(kept / "experiment.parquet")
             return outcome

@@ -11,7 +11,7 @@ from sfumato.errors import MeasureError, did_you_mean
 
 if TYPE_CHECKING:
     from sfumato.contract.measure import Measure
-    from sfumato.experiment.grid import Experiment
+    from sfumato.plan.plan import Plan
 
 
 class Outcome:
@@ -21,8 +21,8 @@ class Outcome:
     (why a run was refused, else null). ``ran`` says how many runs were made now, not read back.
     """
 
-    def __init__(self, experiment: Experiment, frame: pl.DataFrame, *, ran: int) -> None:
-        self.experiment, self.frame, self.ran = experiment, frame, ran
+    def __init__(self, plan: Plan, frame: pl.DataFrame, *, ran: int) -> None:
+        self.plan, self.frame, self.ran = plan, frame, ran
 
     def __repr__(self) -> str:
         points = self.frame["point"].n_unique()
@@ -51,7 +51,7 @@ class Outcome:
         from sfumato.utility.intervals import IntervalOverlap
         from sfumato.utility.overlap_table import table_of_runs
 
-        plan = self.experiment.plan
+        plan = self.plan
         labelled = zip(plan.measure_ids(), plan.measures, strict=True)
         return table_of_runs(self.frame, {i: m for i, m in labelled if isinstance(m, IntervalOverlap)})
 
@@ -60,7 +60,7 @@ class Outcome:
     def axes(self, risk: str | None = None, loss: str | None = None) -> tuple[str, str]:
         """The two figures of the map, as ``measure.figure``: by default the first attack (else the
         first risk measure) and the information loss (else the first utility measure)."""
-        plan = self.experiment.plan
+        plan = self.plan
         labelled = list(zip(plan.measure_ids(), plan.measures, strict=True))
         risks = [i for i, m in labelled if m.side == "risk"]
         rates = [i for i, m in labelled if m.side == "risk" and m.bounds == (0.0, 1.0)]
@@ -113,7 +113,7 @@ class Outcome:
         return -1.0 if self._measure(name).direction == "higher" else 1.0
 
     def _measure(self, name: str) -> Measure:
-        plan = self.experiment.plan
+        plan = self.plan
         return dict(zip(plan.measure_ids(), plan.measures, strict=True))[name.split(".", 1)[0]]
 
     def best(

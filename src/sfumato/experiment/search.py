@@ -50,6 +50,10 @@ class Smoothed(Outcome):
     """The runs of a search. Its frontier is judged by surfaces through all runs (see :mod:`.surface`):
     risk and loss are the surfaces' values with their errors, also at points without a run (``runs`` 0)."""
 
+    def __init__(self, experiment: Experiment, frame: pl.DataFrame, *, ran: int) -> None:
+        super().__init__(experiment.plan, frame, ran=ran)
+        self.experiment = experiment
+
     def frontier(self, *, risk: str | None = None, loss: str | None = None) -> pl.DataFrame:
         """Every point of the grid with its risk and loss by the surface, and whether another dominates it.
 
@@ -84,7 +88,7 @@ class Smoothed(Outcome):
 class _View:
     """The two surfaces of an outcome, and how often each point is on their frontier."""
 
-    def __init__(self, outcome: Outcome, risk: str | None, loss: str | None) -> None:
+    def __init__(self, outcome: Smoothed, risk: str | None, loss: str | None) -> None:
         experiment = outcome.experiment
         names = outcome.axes(risk, loss)
         self.signs = np.array([outcome._sign(name) for name in names])

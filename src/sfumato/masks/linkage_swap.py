@@ -12,13 +12,13 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SumRule
-from sfumato.contract.mask import Locality, Mask, Notes
-from sfumato.contract.measure import Attack
+from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.measure import Attack, measure_from
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Stream
-from sfumato.errors import MaskError, ParameterError, Problem
+from sfumato.errors import MaskError, Problem
 from sfumato.masks._cells import SameStrings, collapse
 
 _CELL = "__cell"
@@ -61,7 +61,6 @@ class LinkageSwap(Mask):
     """
 
     name: ClassVar[str] = "linkage_swap"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "Kim and Winkler (1995), section 2.3"
 
     attack: Any = parameter(doc='The intruder: an attack, or a table { measure = "linkage", … }.')  # noqa: RUF009
@@ -92,8 +91,8 @@ class LinkageSwap(Mask):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.attack, Mapping):
-            object.__setattr__(self, "attack", _as_attack(self.attack))
+        if isinstance(self.attack, (str, Mapping)):
+            object.__setattr__(self, "attack", measure_from(self.attack, "attack"))
         super().__post_init__()
 
     def _check(self) -> Sequence[tuple[str, str | None]]:
@@ -121,12 +120,6 @@ class LinkageSwap(Mask):
         lost = [c for c in self._string(schema) if c in self.cells]
         if lost:
             out.append(Problem(0, f"{lost[0]} is part of a sum with `columns`, so it can't form cells"))
-        return out
-
-    def knowing(self, original: Microdata) -> LinkageSwap:
-        """This step with the original file in mind, row by row that of the masked one."""
-        out = dataclasses.replace(self)
-        object.__setattr__(out, "_original", original)
         return out
 
     def _string(self, schema: Schema) -> tuple[str, ...]:
@@ -163,7 +156,7 @@ class LinkageSwap(Mask):
     # -- what it does -------------------------------------------------------------------------------
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        original: Microdata = getattr(self, "_original", data)
+        original = data if self.context.original is None else self.context.original
         if len(original) != len(data):
             raise MaskError(
                 f"the original has {len(original):,} records and the masked file {len(data):,}",
@@ -281,15 +274,3 @@ def _string_rate(attack: Attack, original: Microdata, masked: Microdata, source:
     links = attack.measure(original, masked).confidential["links"]
     first, second = links["original"].to_numpy(), links["masked"].to_numpy()
     return float((source[second] == first).sum() / len(source))
-
-
-def _as_attack(table: Mapping[str, Any]) -> Any:
-    from sfumato import registry
-
-    content = dict(table)
-    name = content.pop("measure", None)
-    if name is None:
-        raise ParameterError(
-            "linkage_swap: `attack` needs the name of an attack", hint='attack = { measure = "linkage" }'
-        )
-    return registry.measure(str(name)).from_dict(content)

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Grouped
 from sfumato.contract.guarantees import Guarantee, SameMoments
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -47,7 +47,6 @@ class Microaggregate(Mask):
     """
 
     name: ClassVar[str] = "microaggregate"
-    locality: ClassVar[Locality] = Locality.GROUPS
     reference: ClassVar[str] = "Domingo-Ferrer, Torra (2005)"
 
     columns: tuple[str, ...] = parameter(doc="The columns to aggregate.", columns="sensitive", numeric=True)

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.codes import code_column
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
@@ -47,7 +47,6 @@ class Pram(Mask):
     """
 
     name: ClassVar[str] = "pram"
-    locality: ClassVar[Locality] = Locality.COLUMN
     reference: ClassVar[str] = "Gouweleeuw et al. (1998)"
 
     columns: tuple[str, ...] = parameter(doc="The columns to randomise.", columns=True)

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameMultiset
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws, Stream
@@ -38,7 +38,6 @@ class RandomSwap(Mask):
     """
 
     name: ClassVar[str] = "random_swap"
-    locality: ClassVar[Locality] = Locality.GROUPS
     reference: ClassVar[str] = "Reiss (1980)"
 
     columns: tuple[str, ...] = parameter(doc="The columns to swap.", columns="sensitive")

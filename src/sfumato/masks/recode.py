@@ -24,6 +24,7 @@ from sfumato.data.recoding import (
     key_text,
     number_text,
     read_grc,
+    without_last,
 )
 from sfumato.data.schema import Code, Range, Schema, Variable
 from sfumato.draws import Draws, as_seed
@@ -193,13 +194,13 @@ class Recode(RowsMask):
         if self.width is not None or self.period is not None:
             return None
         if isinstance(self.mapping, str):
-            return read_grc(self.mapping)
+            return read_grc(self.mapping, self.context.base)
         if self.mapping is not None:
             return GlobalRecode(self.mapping)
         path = self.hierarchy or variable.hierarchy
         if path is None:
             raise SchemaError(f"the schema names no hierarchy for {self.column}")
-        hierarchy = Hierarchy.read(path)
+        hierarchy = Hierarchy.read(path, self.context.base)
         if self.level is not None and self.level > hierarchy.height:
             raise SchemaError(
                 f"{path} has no level {self.level}", hint=f"its levels are 0 (original) to {hierarchy.height}"
@@ -407,11 +408,7 @@ class Truncate(RowsMask):
         """The truncated code of each value; nulls and missing codes stay."""
         variable = variable or Variable()
         missing = _missing(values, variable)
-        if values.dtype.is_integer():
-            wide = values.cast(pl.Int64) if values.dtype != pl.UInt64 else values
-            sign = wide.sign()
-            cut: pl.Series = ((wide * sign) // 10**self.digits * sign).cast(values.dtype)
-        else:
+        if not values.dtype.is_integer():
             names = values.cast(pl.String)
             short = (
                 names.filter(~missing & (names.str.len_chars() <= self.digits)).drop_nulls().unique().sort()
@@ -423,8 +420,7 @@ class Truncate(RowsMask):
                     f"characters{named}",
                     hint="cut off fewer, or recode these first",
                 )
-            cut = names.str.head(-self.digits) if self.digits else names
-            cut = cut.cast(values.dtype)
+        cut = without_last(values, self.digits)
         for name in (
             cut.filter(~missing).cast(pl.String if not values.dtype.is_integer() else values.dtype).unique()
         ):

@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.cells import CellTable
 from sfumato.cells.keys import MISSING_DOC, check_dimension, check_keys, chosen_keys, chosen_sets, key_table
 from sfumato.contract.guarantees import Guarantee
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -53,7 +53,6 @@ class LocalSuppress(Mask):
     """
 
     name: ClassVar[str] = "local_suppress"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "de Waal, Willenborg (1998)"
 
     tolerance: int = parameter(3, doc="Each combination must have at least this many records.", at_least=2)

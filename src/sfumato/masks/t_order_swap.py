@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws
@@ -41,7 +41,6 @@ class TOrderSwap(Mask):
     """
 
     name: ClassVar[str] = "t_order_swap"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "Dalenius and Reiss (1982)"
 
     keys: tuple[str, ...] = parameter(doc="The t keys whose table stays.", columns="keys")

@@ -18,7 +18,7 @@ from typing import Any
 from sfumato import registry
 from sfumato.contract.parameters import Declared
 from sfumato.data.schema import KINDS, LIST_ROLES, SINGLE_ROLES
-from sfumato.plan.plan import FORMAT, RELEASE_FORMATS, ReleaseOptions
+from sfumato.plan.parts import FORMAT, RELEASE_FORMATS, ReleaseOptions
 
 _NAMES: dict[str, Any] = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "uniqueItems": True}]

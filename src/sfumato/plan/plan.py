@@ -21,12 +21,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from sfumato.contract.mask import Mask
+from sfumato.contract.mask import Context, Mask
 from sfumato.contract.measure import Measure
 from sfumato.contract.parameters import Declared
-from sfumato.data.hierarchy import relative_to
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import ROLES, Schema
 from sfumato.draws import Seed
@@ -40,65 +39,13 @@ from sfumato.errors import (
     did_you_mean,
 )
 from sfumato.plan import source as plan_source
+from sfumato.plan.parts import FORMAT, Limit, ReleaseOptions, limits_of
+from sfumato.plan.reader import read_parts
 
 if TYPE_CHECKING:
     import polars as pl
 
     from sfumato.run.run import Run
-
-FORMAT: Final = 1
-RELEASE_FORMATS: Final = ("parquet", "csv", "tsv", "arrow", "sav", "dta", "asc")
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A bound on a figure of a measure: ``linkage.rate = { at_most = 0.10 }``."""
-
-    measure: str
-    figure: str = "value"
-    at_most: float | None = None
-    at_least: float | None = None
-
-    def __str__(self) -> str:
-        bounds = []
-        if self.at_most is not None:
-            bounds.append(f"at most {self.at_most:g}")
-        if self.at_least is not None:
-            bounds.append(f"at least {self.at_least:g}")
-        return f"{self.measure}.{self.figure} {' and '.join(bounds)}"
-
-    def holds(self, value: float) -> bool:
-        """Whether the value is within the bounds (an undefined value never is)."""
-        if value != value:
-            return False
-        return (self.at_most is None or value <= self.at_most) and (
-            self.at_least is None or value >= self.at_least
-        )
-
-
-@dataclass(frozen=True)
-class ReleaseOptions:
-    """How a release is written."""
-
-    drop: tuple[str, ...] = ()
-    shuffle: bool = True
-    format: str = "parquet"
-    name: str = "data"
-    new_ids: bool = True
-    secret_parameters: bool = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.drop, str):
-            object.__setattr__(self, "drop", (self.drop,))
-        object.__setattr__(self, "drop", tuple(self.drop))
-
-    def to_dict(self) -> dict[str, Any]:
-        out = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value != f.default:
-                out[f.name] = list(value) if isinstance(value, tuple) else value
-        return out
 
 
 @dataclass(frozen=True)
@@ -129,6 +76,9 @@ class Plan:
         for step in self.steps:
             if not isinstance(step, Mask):
                 raise ParameterError(f"a step must be a mask, not {step!r}")
+        # Whoever uses a step of this plan finds its files; no command can forget to say where they are.
+        context = Context(base=self.base)
+        set_(self, "steps", tuple(step.given(context) for step in self.steps))
         for one in self.measures:
             if not isinstance(one, Measure):
                 raise ParameterError(f"a measure must be a measure, not {one!r}")
@@ -150,13 +100,11 @@ class Plan:
     @classmethod
     def loads(cls, text: str, *, base: str | Path = ".", name: str | None = None) -> Plan:
         """The plan in a text."""
-        from sfumato.plan.reader import read_plan
-
-        plan, problems = read_plan(text, base=Path(base))
-        errors = [p for p in problems if p.severity == "error"]
-        if errors or plan is None:
+        read = read_parts(text)
+        errors = [p for p in read.problems if p.severity == "error"]
+        if errors or read.content is None:
             raise PlanError(errors, path=name)
-        return plan
+        return cls(**read.content, base=Path(base), source=text)
 
     def to_dict(self) -> dict[str, Any]:
         """What the plan says, as plain values in a plan's order; defaults are left out."""
@@ -284,8 +232,7 @@ class Plan:
         out: list[Problem] = []
         types: dict[str, pl.DataType] = dict(data._types)
         for at, step in enumerate(self.steps):
-            with relative_to(self.base):
-                out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
+            out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
             own = [*_breaks_a_role(step, data.schema), *step.check_units()]
             out += [_at(p, lines, "step", at) for p in own]
             types = step.types_after(types)
@@ -307,27 +254,6 @@ class Plan:
 
         given = self.data() if data is None else self.with_schema_of(as_microdata(data))
         return carry_out(self, given, seed, **options)
-
-
-def limits_of(content: Mapping[str, Any]) -> list[Limit]:
-    """``{"linkage.rate": {…}}`` or ``{"linkage": {"rate": {…}}}`` → limits."""
-    out = []
-    for name, value in content.items():
-        if not isinstance(value, Mapping):
-            raise ParameterError(f"the limit {name!r} needs `at_most` or `at_least`")
-        if value and set(value) <= {"at_most", "at_least"}:
-            measure, _, figure = name.partition(".")
-            out.append(Limit(measure, figure or "value", **value))
-        else:
-            for figure, bounds in value.items():
-                if (
-                    not isinstance(bounds, Mapping)
-                    or not set(bounds) <= {"at_most", "at_least"}
-                    or not bounds
-                ):
-                    raise ParameterError(f"the limit {name}.{figure} needs `at_most` or `at_least`")
-                out.append(Limit(name, figure, **bounds))
-    return out
 
 
 def _breaks_a_role(step: Mask, schema: Schema) -> list[Problem]:

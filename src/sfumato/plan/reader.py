@@ -1,7 +1,6 @@
 """Reads a plan's text and finds everything that is wrong with it, all at once, with lines.
 
->>> plan, problems = read_plan("[rolls]\\nkeys = []")
->>> print(problems[0])
+>>> print(read_parts("[rolls]\\nkeys = []").problems[0])
 line 1: a plan has no 'rolls' (did you mean 'roles'?)
 """
 
@@ -9,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from pathlib import Path
 from typing import Any, Final
 
 from sfumato import registry
@@ -27,7 +25,7 @@ from sfumato.errors import (
     nearest,
 )
 from sfumato.plan import source as plan_source
-from sfumato.plan.plan import FORMAT, RELEASE_FORMATS, Limit, Plan, ReleaseOptions, limits_of
+from sfumato.plan.parts import FORMAT, RELEASE_FORMATS, Limit, ReleaseOptions, limits_of
 
 TOP_KEYS: Final = (
     "format",
@@ -43,57 +41,30 @@ TOP_KEYS: Final = (
 )
 
 
-def read_plan(text: str, *, base: Path = Path()) -> tuple[Plan | None, list[Problem]]:
-    """A plan from its text, and everything that is wrong with the text (no data are read)."""
-    read = read_partly(text, base=base)
-    if read.plan is None or any(p.severity == "error" for p in read.problems):
-        return None, read.problems
-    return read.plan, read.problems
-
-
 @dataclass(frozen=True)
-class PartlyRead:
+class Parts:
     """What of a plan's text could be read, where its parts stand, and everything wrong with the text."""
 
-    plan: Plan | None
+    content: Mapping[str, Any] | None
+    """The arguments of a Plan; None where the text isn't TOML."""
     lines: Mapping[plan_source.Path, int]
-    """The line of each part, steps and measures numbered as in ``plan``."""
+    """The line of each part, steps and measures numbered as in ``content``."""
     problems: list[Problem]
     named: Mapping[plan_source.Path, Sequence[str]] = field(default_factory=dict)
     """The columns that unreadable steps and measures name, by parameter (numbered as in the text)."""
-    text: str = ""
-
-    def check(self) -> list[Problem]:
-        """What is wrong with the parts that could be read, and with the columns the others name."""
-        if self.plan is None:
-            return []
-        out = self.plan.check(lines=self.lines)
-        if self.named and self.plan.data_path is not None:
-            try:
-                columns = self.plan.file_alone(lazy=True).columns
-            except SfumatoError:  # the check above has said so
-                return out
-            lines = plan_source.lines_of(self.text)
-            for path, names in self.named.items():
-                for column in names:
-                    if column not in columns:
-                        message = f"`{path[-1]}` names the column {column!r}, which the data don't have"
-                        hint = did_you_mean(column, columns)
-                        out.append(Problem(plan_source.line_of(lines, path), message, hint))
-        return sorted(out)
 
 
-def read_partly(text: str, *, base: Path = Path()) -> PartlyRead:
-    """A plan from those parts of its text that can be understood, so that they can be checked too.
+def read_parts(text: str) -> Parts:
+    """Those parts of a plan's text that can be understood (no data are read).
 
-    >>> read = read_partly('title = 3\\n[[step]]\\nmask = "truncate"\\ncolumn = "ZIP"\\ndigits = 2')
-    >>> read.plan.steps[0].column, read.lines["step", 0]
+    >>> read = read_parts('title = 3\\n[[step]]\\nmask = "truncate"\\ncolumn = "ZIP"\\ndigits = 2')
+    >>> read.content["steps"][0].column, read.lines["step", 0]
     ('ZIP', 2)
     """
     try:
         content = plan_source.parse(text)
     except PlanError as problem:
-        return PartlyRead(None, {}, list(problem.problems))
+        return Parts(None, {}, list(problem.problems))
     lines = plan_source.lines_of(text)
     problems: list[Problem] = []
 
@@ -125,18 +96,16 @@ def read_partly(text: str, *, base: Path = Path()) -> PartlyRead:
     measures = _read_declared(content.get("measure", []), "measure", "measure", registry.measures(), wrong)
     limits = _read_limits(content.get("limits", {}), list(measures.values()), wrong)
     release = _read_release(content.get("release", {}), wrong)
-    plan = Plan(
-        steps=tuple(s for s in steps.values() if isinstance(s, Mask)),
-        measures=tuple(m for m in measures.values() if isinstance(m, Measure)),
-        data_path=content.get("data"),
-        read_options=content.get("read", {}),
-        schema=schema,
-        limits=tuple(limits),
-        release=release,
-        title=content.get("title"),
-        base=base,
-        source=text,
-    )
+    arguments = {
+        "steps": tuple(s for s in steps.values() if isinstance(s, Mask)),
+        "measures": tuple(m for m in measures.values() if isinstance(m, Measure)),
+        "data_path": content.get("data"),
+        "read_options": content.get("read", {}),
+        "schema": schema,
+        "limits": tuple(limits),
+        "release": release,
+        "title": content.get("title"),
+    }
     places: dict[tuple[str | int, ...], int] = {("step", at): k for k, at in enumerate(steps)}
     places.update({("measure", at): k for k, at in enumerate(measures)})
     moved = {
@@ -157,7 +126,7 @@ def read_partly(text: str, *, base: Path = Path()) -> PartlyRead:
         and key in cls.parameters()
         and cls.parameters()[key].metadata.get("columns")
     }
-    return PartlyRead(plan, moved, sorted(problems), unread, text)
+    return Parts(arguments, moved, sorted(problems), unread)
 
 
 def _meant(name: Any, there: Mapping[str, type[Declared]]) -> type[Declared] | None:

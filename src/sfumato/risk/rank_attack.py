@@ -23,7 +23,7 @@ from sfumato.linkage.blocks import Blocks, make_blocks
 from sfumato.linkage.fields import known_columns
 from sfumato.linkage.rank_intervals import Candidates, RankIntervals
 from sfumato.linkage.results import attack_result, block_notes, true_links
-from sfumato.masks.rank_swap.targets import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
+from sfumato.stats.rank_law import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
 
 _FITTED = 250  # records from which the scales of geometric displacements are estimated
 _ROUNDS = 5

@@ -9,7 +9,8 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells import Assessment, CellTable
+from sfumato.cells.assess import Assessment, assess
+from sfumato.cells.cells import Cells
 from sfumato.cells.keys import (
     MISSING_DOC,
     check_dimension,
@@ -90,9 +91,9 @@ class Tolerance(RiskMeasure):
         table = key_table(data, chosen_keys(self.keys, self.key_sets, data.schema), self.missing)
         return self.assess_cells(table)
 
-    def assess_cells(self, table: CellTable) -> Assessment:
+    def assess_cells(self, table: Cells) -> Assessment:
         """The same on a cell table, for instance after a recode."""
-        return table.assess(self.tolerance, chosen_sets(table.keys, self.key_sets, self.max_dimension))
+        return assess(table, self.tolerance, chosen_sets(table.keys, self.key_sets, self.max_dimension))
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         found = self.assess(masked)

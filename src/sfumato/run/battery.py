@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 
 from sfumato import registry
-from sfumato.contract.guarantees import changed
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.own_list import own_list
 from sfumato.contract.result import Result
+from sfumato.data.differences import changed
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import MeasureError, SfumatoError

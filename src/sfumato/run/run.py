@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.contract.guarantees import Check, changed, same_memory
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.guarantees import Check
+from sfumato.contract.mask import Context, Mask, Notes
 from sfumato.contract.measure import Measure
 from sfumato.contract.result import Result, Results
-from sfumato.data.hierarchy import relative_to
+from sfumato.data.differences import changed, same_memory
 from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed, as_seed
-from sfumato.engines import Engine, LocalEngine
 from sfumato.errors import (
     GuaranteeError,
     MaskError,
@@ -28,7 +27,8 @@ from sfumato.errors import (
     did_you_mean,
 )
 from sfumato.plan.check import vet
-from sfumato.plan.plan import Limit, Plan
+from sfumato.plan.parts import Limit
+from sfumato.plan.plan import Plan
 from sfumato.run.unmasked import cautions
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ def carry_out(
     data: Microdata,
     seed: Seed | int | None = None,
     *,
-    engine: Engine | None = None,
     progress: Progress | None = None,
     measure: bool = True,
 ) -> Run:
@@ -123,7 +122,6 @@ def carry_out(
     where a step broke its promise.
     """
     secret = as_seed(seed)
-    engine = engine or LocalEngine()
     tell = progress or (lambda _what, _done, _all: None)
     started = time.perf_counter()
     parts = len(plan.steps) + (len(plan.measures) if measure else 0) + 1
@@ -135,8 +133,8 @@ def carry_out(
         tell(f"step {label}", 1 + len(records), parts)
         begun = time.perf_counter()
         try:
-            with relative_to(plan.base):
-                after, notes, checks = engine.apply(mask.knowing(data), current, secret.draws(label))
+            context = Context(base=plan.base, original=data)
+            after, notes, checks = mask.carry_out(current, secret.draws(label), context)
         except (MaskError, GuaranteeError, SchemaError) as problem:
             problem.message = f"step {label}: {problem.message}"
             raise

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import IntArray, Microdata
-from sfumato.utility.bias import _joint_codes
 
 
 def matched_strata(
@@ -17,7 +17,7 @@ def matched_strata(
     if not within:
         yield "", np.arange(len(original)), np.arange(len(masked))
         return
-    before, after = _joint_codes(original, masked, within)
+    before, after = joint_codes(original, masked, within)
     sides = []
     k = int(max(before.max(initial=-1), after.max(initial=-1))) + 1
     for codes in (before, after):

@@ -129,7 +129,7 @@ def price_of_copies(
 
 
 def _numeric_changes(original: Microdata, masked: Microdata) -> list[str]:
-    from sfumato.contract.guarantees import changed
+    from sfumato.data.differences import changed
 
     return [
         c

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import changed, same_memory
+from sfumato.data.differences import changed, same_memory
 from sfumato.data.microdata import FloatArray, IntArray, Microdata, as_microdata
 from sfumato.errors import MeasureError
 from sfumato.stats.design import by_formula, formula_columns, frames_of

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sfumato.contract.measure import Measure, UtilityMeasure
+from sfumato.contract.measure import Measure, UtilityMeasure, measure_from
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
-from sfumato.errors import MeasureError, ParameterError, Problem, did_you_mean
+from sfumato.errors import MeasureError, ParameterError, Problem
 from sfumato.stats.pairing import numeric_columns
 
 
@@ -61,7 +61,7 @@ class Score(UtilityMeasure):
             given = getattr(self, place)
             if given is None:
                 continue
-            made = as_measure(given, place)
+            made = measure_from(given, place)
             if made.side != side:
                 raise ParameterError(f"score: `{place}` can't be {made.name!r}, which measures {made.side}")
             object.__setattr__(self, place, made)
@@ -74,7 +74,7 @@ class Score(UtilityMeasure):
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         columns = numeric_columns(original, self.columns)
-        attack = self.attack if isinstance(self.attack, Measure) else _default_attack(columns)
+        attack = measure_from(self.attack or {"measure": "linkage", "known": list(columns)}, "attack")
         found = attack.measure(original, masked, seed=draws.seed)
         rate = float(found.figures.get("rate", found.value))
         if not 0 <= rate <= 1:
@@ -108,34 +108,3 @@ class Score(UtilityMeasure):
             notes=(*notes, *lost.notes),
             figures=figures,
         )
-
-
-def as_measure(given: Any, place: str) -> Measure:
-    """A measure from an instance, a name, or a table ``{attack = "name", …}``."""
-    from sfumato import registry
-
-    if isinstance(given, Measure):
-        return given
-    if isinstance(given, str):
-        given = {"measure": given}
-    if not isinstance(given, Mapping):
-        raise ParameterError(f"`{place}` must be a measure, its name or a table, not {given!r}")
-    words = [w for w in ("attack", "measure", "loss") if w in given]
-    if len(words) != 1 or not isinstance(given[words[0]], str):
-        raise ParameterError(
-            f"the table `{place}` must name its measure", hint=f'{place} = {{ {place} = "linkage", … }}'
-        )
-    name = given[words[0]]
-    there = registry.measures()
-    if name not in there:
-        raise ParameterError(f"there is no measure {name!r}", hint=did_you_mean(name, there))
-    return there[name].from_dict({k: v for k, v in given.items() if k != words[0]})
-
-
-def _default_attack(columns: Sequence[str]) -> Measure:
-    from sfumato import registry
-
-    there = registry.measures()
-    if "linkage" not in there:
-        raise MeasureError("the score needs an attack", hint="pass one with `attack`")
-    return there["linkage"].from_dict({"known": list(columns)})

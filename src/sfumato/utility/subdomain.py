@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import changed
 from sfumato.contract.measure import UtilityMeasure
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
+from sfumato.data.differences import changed
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws

@@ -12,11 +12,12 @@ import polars as pl
 from sfumato.contract.measure import UtilityMeasure
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import BoolArray, Microdata, as_microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.stats.pairing import same_length
-from sfumato.utility.bias import _joint_codes, bias_of_means
+from sfumato.utility.bias import bias_of_means
 from sfumato.utility.dissimilarity import Dissimilarity
 
 
@@ -64,7 +65,7 @@ class SwapEffects(UtilityMeasure):
     tolerance: int = parameter(3, doc="Combinations of fewer records than this are risky.", at_least=1)
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
-        from sfumato.masks.edits.key_order import default_levels
+        from sfumato.cells.keys import default_levels
 
         same_length(original, masked)
         schema = original.schema
@@ -141,7 +142,7 @@ def _bias_rows(
         return [], None
     rows, finest, most = [], 0.0, -1
     for level in levels:
-        before, after = _joint_codes(original, masked, level)
+        before, after = joint_codes(original, masked, level)
         try:
             bias = 100.0 * bias_of_means(x, z, before, after)[0] / abs(mean)
         except MeasureError:
@@ -159,7 +160,7 @@ def _row(effect: str, level: str, *, before: float = 0.0, after: float) -> dict[
 
 def _changed(original: Microdata, masked: Microdata) -> BoolArray:
     """Which records differ in any column that both files have."""
-    from sfumato.contract.guarantees import same_memory
+    from sfumato.data.differences import same_memory
 
     out = np.zeros(len(original), np.bool_)
     for column in original.columns:

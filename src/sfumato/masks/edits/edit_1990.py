@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -54,7 +54,6 @@ class ConfidentialityEdit1990(Mask):
     """
 
     name: ClassVar[str] = "confidentiality_edit_1990"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "Moore (1996), SRD RR96/06, section II"
 
     match_on: tuple[str, ...] = parameter(

@@ -9,9 +9,10 @@ from typing import ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.keys import default_levels
 from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
@@ -70,7 +71,6 @@ class ConfidentialityEdit2000(Mask):
     """
 
     name: ClassVar[str] = "confidentiality_edit_2000"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "Moore (1996), SRD RR96/06, section VIII"
 
     keys: tuple[str, ...] = parameter(
@@ -384,7 +384,7 @@ class ConfidentialityEdit2000(Mask):
     def _levels(self, classes: _key_order.KeyClasses, areas: Sequence[str]) -> list[tuple[str, ...]]:
         if self.levels:
             return list(self.levels)
-        return _key_order.default_levels(classes.keys, areas)
+        return default_levels(classes.keys, areas)
 
     def _tuned(
         self,
@@ -396,7 +396,7 @@ class ConfidentialityEdit2000(Mask):
         notes: Notes,
     ) -> tuple[float, Pairs]:
         """The share of the classes that are swapped, and the pairs; the largest share within the limit."""
-        from sfumato.utility.bias import acceptable_range, share_to_keep
+        from sfumato.stats.acceptable_bias import acceptable_range, share_to_keep
 
         def trial(share: float) -> Pairs:
             return swapper.pair(order, share, self.window, draws.stream(purpose="far").generator())
@@ -468,7 +468,7 @@ class ConfidentialityEdit2000(Mask):
         notes: Notes,
     ) -> None:
         """PERCENTAGE BIAS by Moore's accounting: values exchanged between the classes of the keys."""
-        from sfumato.utility.bias import acceptable_range, verdict_on
+        from sfumato.stats.acceptable_bias import acceptable_range, verdict_on
 
         finest = levels_of(classes, x, [classes.keys])[0]
         bias = percentage_bias(classes, finest, pairs, x)

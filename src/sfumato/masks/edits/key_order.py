@@ -151,21 +151,3 @@ def _neighbours(order: tuple[str, ...]) -> list[tuple[str, ...]]:
             moved.insert(b, moved.pop(a))
             out[tuple(moved)] = None
     return list(out)
-
-
-def default_levels(keys: Sequence[str], geography: Sequence[str], most: int = 64) -> list[tuple[str, ...]]:
-    """The class levels of Table 7: the geography with every set of the other keys, the finest first.
-
-    Where there are more than ``most`` such sets, only those with one or two other keys, and all.
-
-    >>> len(default_levels(["REGION", "BEDROOMS", "BATHS", "YR_BLT"], ["REGION"]))
-    7
-    """
-    fixed = tuple(k for k in keys if k in geography)
-    others = [k for k in keys if k not in geography]
-    if not others:
-        return [fixed]
-    sizes: Sequence[int] = range(len(others), 0, -1)
-    if 2 ** len(others) - 1 > most:
-        sizes = [len(others), 2, 1]
-    return [fixed + part for size in sizes for part in combinations(others, size)]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -52,7 +52,6 @@ class RecordSwap(Mask):
     """
 
     name: ClassVar[str] = "record_swap"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "Shlomo, Tudor and Groom (2010)"
 
     household: str | None = parameter(

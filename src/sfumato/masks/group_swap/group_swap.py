@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata, as_microdata
 from sfumato.data.schema import Schema
@@ -58,7 +58,6 @@ class GroupSwap(Mask):
     """
 
     name: ClassVar[str] = "group_swap"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "Oganian and Lesaja (2016)"
 
     strata: tuple[str, ...] = parameter(doc="The columns that define the strata.", columns="strata")

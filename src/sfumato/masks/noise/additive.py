@@ -375,7 +375,15 @@ class AdditiveNoise(RowsMask):
                 self.variance_ratio,
                 exact=self.exact,
             )
-        note_residuals(self, narrow, rules, notes)
+        note_residuals(
+            self.columns,
+            narrow,
+            rules,
+            notes,
+            way=self.residual,
+            zeros_kept=self.keep_zero_residuals,
+            zeros_flagged=self.flag_zeros,
+        )
         if self.flag_zeros:
             note_flags(self.columns, data, notes)
         notes.figure("variance_ratio", self.variance_ratio)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameMoments, SumRule
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -59,7 +59,6 @@ class ControlledDistortion(Mask):
     """
 
     name: ClassVar[str] = "controlled_distortion"
-    locality: ClassVar[Locality] = Locality.TABLE
     reference: ClassVar[str] = "Kim and Winkler (1995), section 4.4"
     keeps_types: ClassVar[bool] = False
 

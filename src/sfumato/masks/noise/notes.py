@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -14,9 +13,6 @@ from sfumato.contract.mask import Notes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.sums import Rule, unique_rows
 from sfumato.masks.noise.fit import type_range
-
-if TYPE_CHECKING:
-    from sfumato.masks.noise.additive import AdditiveNoise
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,21 @@ class WithinBounds(Guarantee):
         return f"{n:,} values of {self.column} are out of bounds" if n else None
 
 
-def note_residuals(mask: AdditiveNoise, data: Microdata, rules: Sequence[Rule], notes: Notes) -> None:
+def note_residuals(
+    columns: Sequence[str],
+    data: Microdata,
+    rules: Sequence[Rule],
+    notes: Notes,
+    *,
+    way: str,
+    zeros_kept: bool,
+    zeros_flagged: bool,
+) -> None:
     """How many totals differ from their sums, and what the published rule would give away."""
     residuals = []
     totals = {r.total for r in rules}
     for rule in rules:
-        open_parts = [p for p in rule.components if p not in mask.columns and p not in totals]
+        open_parts = [p for p in rule.components if p not in columns and p not in totals]
         if open_parts:
             alone = unique_rows([data.numbers(p) for p in open_parts])
             notes.figure("unique_on_unmasked_parts", alone, rule.total)
@@ -102,10 +107,10 @@ def note_residuals(mask: AdditiveNoise, data: Microdata, rules: Sequence[Rule], 
         residuals.append(residual)
         off = int((residual != 0).sum())
         notes.figure("records_off_their_sum", off, rule.total)
-        if mask.residual == "mask":
+        if way == "mask":
             how = (
                 "its difference is masked where it isn't 0; which records those are can be seen"
-                if mask.keep_zero_residuals
+                if zeros_kept
                 else "the difference is masked in every record as one more component, so that the masked "
                 "parts don't add up to it in any record"
             )
@@ -113,12 +118,12 @@ def note_residuals(mask: AdditiveNoise, data: Microdata, rules: Sequence[Rule], 
                 f"{rule.total} isn't the sum of {', '.join(rule.components)} in {off:,} of {len(data):,} "
                 f"records; {how}"
             )
-    if mask.residual == "keep" and residuals:
+    if way == "keep" and residuals:
         alone = unique_rows(residuals)
         notes.figure("unique_residuals", alone)
         more = ""
-        if mask.flag_zeros:
-            zero = [data.numbers(c) == 0 for c in mask.columns]
+        if zeros_flagged:
+            zero = [data.numbers(c) == 0 for c in columns]
             with_flags = unique_rows([*residuals, *zero])
             notes.figure("unique_residuals_with_zero_flags", with_flags)
             more = f" ({with_flags:,} with the zero flags)"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.contract.guarantees import Guarantee, changed
+from sfumato.contract.guarantees import Guarantee
+from sfumato.data.differences import changed
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.masks.rank_swap.ranks import AnyArray, rank
 

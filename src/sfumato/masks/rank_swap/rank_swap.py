@@ -10,7 +10,7 @@ import polars as pl
 
 from sfumato.contract.disclosure import Exchanged, Fact, Travelled
 from sfumato.contract.guarantees import Guarantee, SameMultiset, SameTable, SumRule
-from sfumato.contract.mask import Locality, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import BoolArray, Microdata
 from sfumato.data.schema import Schema
@@ -52,7 +52,6 @@ class RankSwap(Mask):
     """
 
     name: ClassVar[str] = "rank_swap"
-    locality: ClassVar[Locality] = Locality.COLUMN
     reference: ClassVar[str] = "Moore (1996)"
 
     columns: tuple[str, ...] = parameter(doc="The columns to swap.", columns="sensitive")
