@@ -10,13 +10,15 @@ from dataclasses import dataclass
 class SfumatoError(Exception):
     """The base of every error that a person may see.
 
-    ``message`` says what was wrong and where, ``hint`` what to do about it. No message carries a
+    ``message`` says what was wrong and where, ``hint`` what to do about it, ``parameter`` which parameter
+    (or role, or detail of a variable) it is about. No message carries a
     secret: neither the seed, nor an original value of a sensitive column.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, parameter: str | None = None) -> None:
         self.message = message
         self.hint = hint
+        self.parameter = parameter
         super().__init__(message)
 
     def __str__(self) -> str:
@@ -63,6 +65,8 @@ class Problem:
     message: str
     hint: str | None = None
     severity: str = "error"
+    parameter: str | None = None
+    """The parameter (or role, or detail) that it is about: its line is where the plan says it."""
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""

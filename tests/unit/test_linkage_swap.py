@@ -201,7 +201,7 @@ def test_the_attack_goes_through_a_plan() -> None:
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"attack": {"known": ["WAGE"]}}, "name of an attack"),
+        ({"attack": {"known": ["WAGE"]}}, "must name its measure"),
         ({"attack": {"measure": "linkages"}}, "linkage"),
         ({"attack": "linkage"}, "must be an attack"),
         ({"attack": {"measure": "information_loss"}}, "must be an attack"),

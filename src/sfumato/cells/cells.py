@@ -174,17 +174,18 @@ class Cells:
         With ``enough``, counting stops once a cell has that many: values from ``enough`` on are
         lower bounds, all others are exact.
         """
-        return self._agreeing(key_set, self.counts, enough)
+        return self.agreeing(self.counts, key_set, enough)
 
     def weighted_frequencies(self, key_set: Sequence[str] | None = None) -> FloatArray:
         """The sum of the weights of the records that :meth:`frequencies` counts."""
         if self.weights is None:
             raise ParameterError("this table has no weights", hint="CellTable.of(data, keys, weight=…)")
-        return self._agreeing(key_set, self.weights, None)
+        return self.agreeing(self.weights, key_set)
 
-    def _agreeing(
-        self, key_set: Sequence[str] | None, amounts: npt.NDArray[Number], enough: int | None
+    def agreeing(
+        self, amounts: npt.NDArray[Number], key_set: Sequence[str] | None = None, enough: int | None = None
     ) -> npt.NDArray[Number]:
+        """The sum of an amount of each cell over all cells that agree with it on a key set."""
         at = self.positions(key_set)
         wild = self.missing == "matches_anything" and any(self.has_missing[j] for j in at)
         gone = [len(self.levels[self.keys[j]]) for j in at]

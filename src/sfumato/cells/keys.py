@@ -50,7 +50,7 @@ def check_keys(
     known = set(keys) if keys else {*schema.keys, *schema.geography}
     for key_set in key_sets:
         if not key_set:
-            out.append(Problem(0, "`key_sets` has an empty key set"))
+            out.append(Problem(0, "`key_sets` has an empty key set", parameter="key_sets"))
         if len(set(key_set)) < len(key_set):
             out.append(Problem(0, f"the key set {' × '.join(key_set)} names a key twice"))
         strange = [k for k in key_set if k in types and known and k not in known]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from sfumato.cells.frequency import match_counts
 from sfumato.cells.table import CellTable
 from sfumato.data.microdata import IntArray, Microdata
 from sfumato.errors import MeasureError
@@ -42,14 +41,11 @@ def in_population(sample: CellTable, population: CellTable) -> InPopulation:
     if sample.keys != population.keys:
         raise MeasureError("the sample and the population have other keys")
     both = _stacked(sample, population)
-    every = list(range(len(sample.keys)))
     n = len(sample)
     zero_first = np.concatenate([np.zeros(n, np.int64), population.counts])
     zero_last = np.concatenate([sample.counts, np.zeros(len(population), np.int64)])
-    matches = match_counts(both, every, zero_first, None)
-    return InPopulation(
-        sample, population, matches[:n], match_counts(both, every, zero_last, None)[n:], matches[n:]
-    )
+    matches = both.agreeing(zero_first)
+    return InPopulation(sample, population, matches[:n], both.agreeing(zero_last)[n:], matches[n:])
 
 
 def population_counts(table: CellTable, population: Microdata) -> IntArray:

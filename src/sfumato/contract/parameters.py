@@ -13,11 +13,13 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from sfumato.errors import ParameterError, Problem, did_you_mean
 
 _MISSING = dataclasses.MISSING
+Fault: TypeAlias = tuple[str, str | None] | tuple[str, str | None, str]
+"""What is wrong with parameters: message, hint, and the parameter it is about where it is about one."""
 _LIKE_A_SHARE = 0.25  # a percentage below this may be a share by mistake
 
 
@@ -72,30 +74,31 @@ class Declared:
             problems = [*self._check()]
         if problems:
             raise ParameterError(
-                "; ".join(f"{self.name or type(self).__name__}: {message}" for message, _ in problems),
-                hint="; ".join(dict.fromkeys(h for _, h in problems if h)) or None,
+                "; ".join(f"{self.name or type(self).__name__}: {message}" for message, *_ in problems),
+                hint="; ".join(dict.fromkeys(hint for _, hint, *_ in problems if hint)) or None,
+                parameter=next((fault[2] for fault in problems if len(fault) == 3), None),
             )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        """Checks that span several parameters: (message, hint) each. Override where needed."""
+    def _check(self) -> Sequence[Fault]:
+        """Checks that span several parameters. Override where needed."""
         return ()
 
-    def _check_field(self, f: dataclasses.Field[Any]) -> list[tuple[str, str | None]]:
+    def _check_field(self, f: dataclasses.Field[Any]) -> list[Fault]:
         value = getattr(self, f.name)
         hint_type = self.parameter_types()[f.name]
         value, problem = _coerce(value, hint_type)
         if problem:
-            return [(f"`{f.name}` must be {problem}, not {value!r}", _unit_hint(f.name, value))]
+            return [(f"`{f.name}` must be {problem}, not {value!r}", _unit_hint(f.name, value), f.name)]
         object.__setattr__(self, f.name, value)
         meta = f.metadata
-        out: list[tuple[str, str | None]] = []
+        out: list[Fault] = []
         if meta.get("choices") and value is not None:
             out += [
-                (f"`{f.name}` can't be {one!r}", did_you_mean(one, meta["choices"]))
+                (f"`{f.name}` can't be {one!r}", did_you_mean(one, meta["choices"]), f.name)
                 for one in (value if isinstance(value, tuple) else (value,))
                 if isinstance(one, str) and one not in meta["choices"]
             ]
-        out += [(f"`{f.name}` {text}", None) for text in _limits(value, meta)]
+        out += [(f"`{f.name}` {text}", None, f.name) for text in _limits(value, meta)]
         return out
 
     @classmethod
@@ -133,7 +136,9 @@ class Declared:
         for key in content:
             if key not in known:
                 raise ParameterError(
-                    f"{cls.name}: there is no parameter {key!r}", hint=did_you_mean(str(key), known)
+                    f"{cls.name}: there is no parameter {key!r}",
+                    hint=did_you_mean(str(key), known),
+                    parameter=str(key),
                 )
         needed = [
             n
@@ -162,7 +167,7 @@ class Declared:
             if name.endswith("_percent") and isinstance(value, (int, float)) and 0 < value < _LIKE_A_SHARE:
                 message = f"`{name}` is {value:g} percent, less than a quarter of one percent"
                 hint = f"percentages run from 0 to 100: for {100 * value:g}% write {100 * value:g}"
-                out.append(Problem(0, message, hint, "warning"))
+                out.append(Problem(0, message, hint, "warning", parameter=name))
         return out
 
     def check_columns(self, types_: Mapping[str, Any]) -> list[Problem]:
@@ -178,13 +183,16 @@ class Declared:
                             0,
                             f"`{f.name}` names the column {column!r}, which the data don't have",
                             did_you_mean(column, types_),
+                            parameter=f.name,
                         )
                     )
                 elif f.metadata.get("numeric") and not (
                     types_[column].is_numeric() or types_[column].is_temporal()
                 ):
                     held = held_type(types_[column])
-                    out.append(Problem(0, f"`{f.name}` needs numbers, but {column!r} holds {held}"))
+                    out.append(
+                        Problem(0, f"`{f.name}` needs numbers, but {column!r} holds {held}", parameter=f.name)
+                    )
         return out
 
 

@@ -56,6 +56,7 @@ class Microdata:
                 raise SchemaError(
                     f"{place} names the column {column!r}, which the data don't have",
                     hint=did_you_mean(column, self._types),
+                    parameter=place,
                 )
 
     # -- what it is -------------------------------------------------------------------------------
@@ -179,7 +180,10 @@ class Microdata:
         for code in self.schema[column].missing:
             if isinstance(code, Range):
                 if not dtype.is_numeric():
-                    raise SchemaError(f"{column} has a missing range, but its values aren't numbers")
+                    raise SchemaError(
+                        f"{column} has a missing range, but its values aren't numbers",
+                        parameter=f"variables.{column}.missing",
+                    )
                 inside = pl.lit(True)
                 if code.low is not None:
                     inside &= at >= code.low
@@ -209,6 +213,7 @@ class Microdata:
             raise SchemaError(
                 f"{column} has a {word} code, but holds {_type_word(self.dtype(column))}",
                 hint=f"take `{word}` out of its variable, or read the column as numbers",
+                parameter=f"variables.{column}.{word}",
             )
         beyond = pl.col(column) >= code if above else pl.col(column) <= code
         return self._flag(beyond.fill_null(False) & ~self.missing_expr(column))

@@ -100,23 +100,29 @@ class Variable:
         set_(self, "order", tuple(_listed(self.order)))
         set_(self, "labels", MappingProxyType(dict(self.labels)))
         if self.kind is not None and self.kind not in KINDS:
-            raise SchemaError(f"a kind can't be {self.kind!r}", hint=did_you_mean(str(self.kind), KINDS))
+            raise SchemaError(
+                f"a kind can't be {self.kind!r}", hint=did_you_mean(str(self.kind), KINDS), parameter="kind"
+            )
         for name in ("top", "bottom", "unit"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-                raise SchemaError(f"`{name}` must be a number, not {value!r}")
+                raise SchemaError(f"`{name}` must be a number, not {value!r}", parameter=name)
             if value is not None and not math.isfinite(value):
-                raise SchemaError(f"`{name}` must be finite, not {value!r}")
+                raise SchemaError(f"`{name}` must be finite, not {value!r}", parameter=name)
         if self.unit is not None and self.unit <= 0:
-            raise SchemaError(f"`unit` must be above 0, not {self.unit!r}")
+            raise SchemaError(f"`unit` must be above 0, not {self.unit!r}", parameter="unit")
         if self.top is not None and self.bottom is not None and self.bottom >= self.top:
-            raise SchemaError(f"`bottom` ({self.bottom}) must be below `top` ({self.top})")
+            raise SchemaError(
+                f"`bottom` ({self.bottom}) must be below `top` ({self.top})", parameter="bottom"
+            )
         if not isinstance(self.residual, bool):
-            raise SchemaError(f"`residual` must be true or false, not {self.residual!r}")
+            raise SchemaError(
+                f"`residual` must be true or false, not {self.residual!r}", parameter="residual"
+            )
         for name in ("hierarchy", "imputed", "label"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise SchemaError(f"`{name}` must be text, not {value!r}")
+                raise SchemaError(f"`{name}` must be text, not {value!r}", parameter=name)
 
     def __getstate__(self) -> dict[str, Any]:
         return _plain_state(self)
@@ -293,11 +299,15 @@ def as_variable(name: str, value: Variable | Mapping[str, Any]) -> Variable:
     known = {f.name for f in fields(Variable)}
     for key in value:
         if key not in known:
-            raise SchemaError(f"variables.{name} has no {key!r}", hint=did_you_mean(str(key), known))
+            raise SchemaError(
+                f"variables.{name} has no {key!r}", hint=did_you_mean(str(key), known), parameter=str(key)
+            )
     try:
         return Variable(**value)
     except SchemaError as problem:
-        raise SchemaError(f"variables.{name}: {problem.message}", hint=problem.hint) from None
+        raise SchemaError(
+            f"variables.{name}: {problem.message}", hint=problem.hint, parameter=problem.parameter
+        ) from None
     except TypeError as problem:
         raise SchemaError(f"variables.{name}: {problem}") from None
 
@@ -317,14 +327,21 @@ def _missing_code(code: Any) -> Code | Range:
     if isinstance(code, Mapping):
         unknown = set(code) - {"from", "to"}
         if unknown:
-            raise SchemaError(f"a missing range has `from` and `to`, not {sorted(unknown)[0]!r}")
+            raise SchemaError(
+                f"a missing range has `from` and `to`, not {sorted(unknown)[0]!r}", parameter="missing"
+            )
         low, high = code.get("from"), code.get("to")
         for end in (low, high):
             if end is not None and (isinstance(end, bool) or not isinstance(end, (int, float))):
-                raise SchemaError(f"the ends of a missing range must be numbers, not {end!r}")
+                raise SchemaError(
+                    f"the ends of a missing range must be numbers, not {end!r}", parameter="missing"
+                )
         return Range(low, high)
     if isinstance(code, bool) or not isinstance(code, (int, float, str)):
-        raise SchemaError(f"a missing code must be a number or text, not {code!r}")
+        raise SchemaError(
+            f"a missing code must be a number or text, not {code!r}",
+            parameter="missing",
+        )
     return code
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from sfumato.contract.disclosure import Fact
 from sfumato.contract.guarantees import Guarantee, SameMoments
 from sfumato.contract.mask import Notes, RowsMask
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, as_seed
@@ -74,19 +74,19 @@ class TopBottomCode(RowsMask):
 
     # -- what it says of itself -------------------------------------------------------------------
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         if not self.columns:
-            out.append(("`columns` must name at least one column", None))
+            out.append(("`columns` must name at least one column", None, "columns"))
         for name in ("top", "bottom", "top_percent", "bottom_percent"):
             table = getattr(self, name)
             if isinstance(table, Mapping):
                 extra = [c for c in table if c not in self.columns]
                 if extra:
-                    out.append((f"`{name}` names {extra[0]!r}, which isn't in `columns`", None))
+                    out.append((f"`{name}` names {extra[0]!r}, which isn't in `columns`", None, name))
         for column in self.columns:
             out += [
-                (f"{column} has both `{side}` and `{side}_percent`", "give one of them")
+                (f"{column} has both `{side}` and `{side}_percent`", "give one of them", side)
                 for side in _SIDES
                 if self._said(side, column) is not None and self._said(f"{side}_percent", column) is not None
             ]
@@ -106,7 +106,7 @@ class TopBottomCode(RowsMask):
             if column in self.within:
                 out.append((f"{column} can't be coded within itself", "take it out of `within`"))
         if self.within and self.top_percent is None and self.bottom_percent is None:
-            out.append(("`within` is for percents, and none is given", None))
+            out.append(("`within` is for percents, and none is given", None, "within"))
         return out
 
     def _said(self, name: str, column: str) -> float | None:

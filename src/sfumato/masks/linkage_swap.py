@@ -14,7 +14,7 @@ from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SumRule
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.measure import Attack, measure_from
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Stream
@@ -91,22 +91,22 @@ class LinkageSwap(Mask):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.attack, (str, Mapping)):
+        if isinstance(self.attack, Mapping):
             object.__setattr__(self, "attack", measure_from(self.attack, "attack"))
         super().__post_init__()
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         if not isinstance(self.attack, Attack):
-            out.append(("`attack` must be an attack, e.g. Linkage(known=…)", None))
+            out.append(("`attack` must be an attack, e.g. Linkage(known=…)", None, "attack"))
         if not self.columns:
-            out.append(("`columns` must name at least one column", None))
+            out.append(("`columns` must name at least one column", None, "columns"))
         both = [c for c in self.columns if c in self.cells]
         if both:
             out.append((f"{both[0]} can't be swapped within cells of itself", "take it out of `cells`"))
         stray = [c for c in self.class_width if c not in self.cells]
         if stray:
-            out.append((f"`class_width` names {stray[0]}, which isn't in `cells`", None))
+            out.append((f"`class_width` names {stray[0]}, which isn't in `cells`", None, "class_width"))
         return out
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
@@ -116,10 +116,22 @@ class LinkageSwap(Mask):
         ]
         for column in self.class_width:
             if column in types and not types[column].is_numeric():
-                out.append(Problem(0, f"`class_width` needs numbers, but {column!r} holds {types[column]}"))
+                out.append(
+                    Problem(
+                        0,
+                        f"`class_width` needs numbers, but {column!r} holds {types[column]}",
+                        parameter="class_width",
+                    )
+                )
         lost = [c for c in self._string(schema) if c in self.cells]
         if lost:
-            out.append(Problem(0, f"{lost[0]} is part of a sum with `columns`, so it can't form cells"))
+            out.append(
+                Problem(
+                    0,
+                    f"{lost[0]} is part of a sum with `columns`, so it can't form cells",
+                    parameter="columns",
+                )
+            )
         return out
 
     def _string(self, schema: Schema) -> tuple[str, ...]:

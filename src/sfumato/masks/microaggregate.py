@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.contract.disclosure import Fact, Grouped
 from sfumato.contract.guarantees import Guarantee, SameMoments
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -56,9 +56,9 @@ class Microaggregate(Mask):
         True, doc="Whether records are grouped on all columns at once, or each column by itself."
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if not self.columns:
-            return [("`columns` must name at least one column", None)]
+            return [("`columns` must name at least one column", None, "columns")]
         both = [c for c in self.columns if c in self.within]
         if both:
             return [(f"{both[0]} can't be aggregated within itself", "take it out of `within`")]

@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.codes import code_column
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -61,15 +61,15 @@ class Pram(Mask):
         None, doc="Whether expected counts are kept; yes with keep_probability, no with a matrix."
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if not self.columns:
-            return [("`columns` must name at least one column", None)]
+            return [("`columns` must name at least one column", None, "columns")]
         if (self.keep_probability is None) == (self.matrix is None):
-            return [("give one of `keep_probability` and `matrix`", None)]
+            return [("give one of `keep_probability` and `matrix`", None, "keep_probability")]
         both = [c for c in self.columns if c in self.within]
         if both:
             return [(f"{both[0]} can't be randomised within itself", "take it out of `within`")]
-        out: list[tuple[str, str | None]] = []
+        out: list[Fault] = []
         for column in self.columns if self.matrix is not None else ():
             out += _matrix_problems(self._table(column), column)
         return out
@@ -257,10 +257,10 @@ def _gathered(series: pl.Series, levels: pl.Series, codes: IntArray, moved: Bool
     return series.clone().scatter(rows, fresh.cast(series.dtype)).rename(series.name)
 
 
-def _matrix_problems(table: Mapping[str, Any], column: str) -> list[tuple[str, str | None]]:
+def _matrix_problems(table: Mapping[str, Any], column: str) -> list[Fault]:
     if not table:
         return [(f"`matrix` has no table for {column}", "write {from: {to: probability}}")]
-    out: list[tuple[str, str | None]] = []
+    out: list[Fault] = []
     for start, row in table.items():
         if not isinstance(row, Mapping) or not all(isinstance(p, (int, float)) for p in row.values()):
             out.append((f"the row {start!r} of `matrix` must map each category to a probability", None))

@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameMultiset
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws, Stream
 from sfumato.parallel import in_threads
@@ -49,9 +49,9 @@ class RandomSwap(Mask):
         False, doc="Whether the columns travel together, as one string of values, or one by one."
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if not self.columns:
-            return [("`columns` must name at least one column", None)]
+            return [("`columns` must name at least one column", None, "columns")]
         both = [c for c in self.columns if c in self.within]
         if both:
             return [(f"{both[0]} can't be swapped within itself", "take it out of `within`")]

@@ -13,7 +13,7 @@ import polars as pl
 from sfumato.contract.disclosure import Fact
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Notes, RowsMask
-from sfumato.contract.parameters import held_type, parameter
+from sfumato.contract.parameters import Fault, held_type, parameter
 from sfumato.data.hierarchy import Hierarchy
 from sfumato.data.microdata import Microdata
 from sfumato.data.recoding import (
@@ -99,28 +99,34 @@ class Recode(RowsMask):
                 object.__setattr__(self, name, value)
         super().__post_init__()
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         by_level = self.hierarchy is not None or self.level is not None
         ways = [self.width is not None, self.mapping is not None, self.period is not None, by_level]
         if sum(ways) != 1:
-            out.append(("needs one of `width`, `mapping`, `period` and `hierarchy` with `level`", None))
+            out.append(
+                ("needs one of `width`, `mapping`, `period` and `hierarchy` with `level`", None, "width")
+            )
         if self.hierarchy is not None and self.level is None:
-            out.append(("`hierarchy` needs a `level`", "level = 1 is the first coarser one"))
+            out.append(("`hierarchy` needs a `level`", "level = 1 is the first coarser one", "hierarchy"))
         if isinstance(self.mapping, Mapping):
             if not self.mapping:
-                out.append(("`mapping` is empty", None))
+                out.append(("`mapping` is empty", None, "mapping"))
             out += [
                 (f"a class must be text or a whole number, not {name!r}", None)
                 for name in self.mapping.values()
                 if isinstance(name, bool) or not isinstance(name, (str, int))
             ]
         if self.width is None and (self.lowest is not None or self.highest is not None):
-            out.append(("`lowest` and `highest` go with `width`", 'in a mapping, write "-20" or "61-"'))
+            out.append(
+                ("`lowest` and `highest` go with `width`", 'in a mapping, write "-20" or "61-"', "lowest")
+            )
         if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
-            out.append((f"`lowest` ({self.lowest:g}) must be below `highest` ({self.highest:g})", None))
+            out.append(
+                (f"`lowest` ({self.lowest:g}) must be below `highest` ({self.highest:g})", None, "lowest")
+            )
         if self.other is not None and self.keep_others:
-            out.append(("`other` and `keep_others` exclude each other", "give one of them"))
+            out.append(("`other` and `keep_others` exclude each other", "give one of them", "other"))
         return out
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
@@ -134,11 +140,19 @@ class Recode(RowsMask):
                     0,
                     f"`width` needs numbers, but {self.column} holds {held_type(dtype)}",
                     "use `period`" if dtype in (pl.Date, pl.Datetime) else "use `mapping` or `hierarchy`",
+                    parameter="width",
                 )
             )
         if self.period is not None and dtype not in (pl.Date, pl.Datetime):
             message = f"`period` needs dates, but {self.column} holds {held_type(dtype)}"
-            out.append(Problem(0, message, "use `width`" if dtype.is_numeric() else "read it as a date"))
+            out.append(
+                Problem(
+                    0,
+                    message,
+                    "use `width`" if dtype.is_numeric() else "read it as a date",
+                    parameter="period",
+                )
+            )
         if self.level is not None and self.hierarchy is None and schema[self.column].hierarchy is None:
             out.append(
                 Problem(

@@ -13,7 +13,7 @@ from sfumato.cells import CellTable
 from sfumato.cells.keys import MISSING_DOC, check_dimension, check_keys, chosen_keys, chosen_sets, key_table
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -77,16 +77,24 @@ class LocalSuppress(Mask):
         None, doc="Whether a value suppressed in one record counts as a match for others."
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         if self.key_sets and self.max_dimension is not None:
-            out.append(("`key_sets` and `max_dimension` exclude each other", "name the sets, or a dimension"))
+            out.append(
+                (
+                    "`key_sets` and `max_dimension` exclude each other",
+                    "name the sets, or a dimension",
+                    "key_sets",
+                )
+            )
         if self.share and (self.max_dimension is not None or len(self.key_sets) > 1):
-            out.append(("`share` needs one key set", "leave it out, or name one key set"))
+            out.append(("`share` needs one key set", "leave it out, or name one key set", "share"))
         if self.share and (self.missing == "category" or self.method == "greedy"):
-            out.append(('`share` goes with method="optimal" and missing="matches_anything" only', None))
+            out.append(
+                ('`share` goes with method="optimal" and missing="matches_anything" only', None, "share")
+            )
         twice = {k for k in self.importance if list(self.importance).count(k) > 1}
-        out += [(f"`importance` names {k} twice", None) for k in sorted(twice)]
+        out += [(f"`importance` names {k} twice", None, "importance") for k in sorted(twice)]
         return out
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
@@ -96,7 +104,7 @@ class LocalSuppress(Mask):
         if len(keys) > 62:
             out.append(Problem(0, f"{len(keys)} keys are too many for local suppression (62 at most)"))
         out += [
-            Problem(0, f"`importance` names {k!r}, which isn't one of the keys")
+            Problem(0, f"`importance` names {k!r}, which isn't one of the keys", parameter="importance")
             for k in self.importance
             if k in types and k not in keys
         ]

@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws
 
@@ -49,11 +49,11 @@ class TOrderSwap(Mask):
     )
     within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if not self.keys:
-            return [("`keys` must name at least one column", None)]
+            return [("`keys` must name at least one column", None, "keys")]
         twice = sorted({k for k in self.keys if self.keys.count(k) > 1})
-        out: list[tuple[str, str | None]] = [(f"`keys` names {k} twice", None) for k in twice]
+        out: list[Fault] = [(f"`keys` names {k} twice", None, "keys") for k in twice]
         both = [k for k in self.keys if k in self.within]
         out += [(f"{k} can't be swapped within itself", "take it out of `within`") for k in both]
         return out

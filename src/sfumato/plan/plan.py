@@ -215,7 +215,7 @@ class Plan:
             # The file can't be read, or the schema doesn't fit it in another way.
             where = plan_source.line_of(lines, ("data",))
             if isinstance(problem, SchemaError):
-                where = _schema_line(problem.message, lines)
+                where = _schema_line(problem.parameter or "roles", lines)
             problems.append(Problem(where, problem.message, problem.hint))
         return sorted(problems)
 
@@ -296,14 +296,13 @@ def _table(one: Declared, word: str) -> dict[str, Any]:
 def _at(problem: Problem, lines: Mapping[plan_source.Path, int], kind: str, index: int) -> Problem:
     if problem.line:
         return problem
-    said = [p[2] for p in lines if p[:2] == (kind, index) and len(p) == 3 and f"`{p[2]}`" in problem.message]
-    path: plan_source.Path = (kind, index, *said[:1])
-    return Problem(plan_source.line_of(lines, path), problem.message, problem.hint, problem.severity)
+    path: plan_source.Path = (kind, index, *([problem.parameter] if problem.parameter else []))
+    return replace(problem, line=plan_source.line_of(lines, path))
 
 
-def _schema_line(message: str, lines: Mapping[plan_source.Path, int]) -> int:
-    for path, line in lines.items():
-        dotted = ".".join(str(p) for p in path)
-        if path and path[0] in ("roles", "variables") and len(path) > 1 and message.startswith(dotted):
-            return line
-    return plan_source.line_of(lines, ("roles",))
+def _schema_line(place: str, lines: Mapping[plan_source.Path, int]) -> int:
+    """The line of a dotted place (``roles.keys``), or of what stands around it."""
+    known = {".".join(str(p) for p in path): line for path, line in lines.items()}
+    while place and place not in known:
+        place = place.rpartition(".")[0]
+    return known.get(place, plan_source.line_of(lines, ("roles",)))

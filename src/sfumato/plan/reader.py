@@ -152,12 +152,7 @@ def _read_schema(content: Mapping[str, Any], wrong: Any) -> Schema | None:
         try:
             described[name] = as_variable(name, details)
         except SchemaError as problem:
-            detail = (
-                next((d for d in details if f"{d!r}" in problem.message or f"`{d}`" in problem.message), "")
-                if isinstance(details, Mapping)
-                else ""
-            )
-            wrong(("variables", name, detail), problem.message, problem.hint)
+            wrong(("variables", name, problem.parameter or ""), problem.message, problem.hint)
     try:
         return Schema(**good, variables=described)
     except SchemaError as problem:
@@ -199,8 +194,8 @@ def _read_declared(
         try:
             one = cls.from_dict(content)
         except ParameterError as problem:
-            said = [k for k in content if f"`{k}`" in problem.message]
-            wrong((kind, at, *said[:1]), problem.message, problem.hint)
+            said = (problem.parameter,) if problem.parameter in content else ()
+            wrong((kind, at, *said), problem.message, problem.hint)
             continue
         except (SfumatoError, TypeError, ValueError) as problem:
             wrong((kind, at), f"{name}: {getattr(problem, 'message', problem)}")

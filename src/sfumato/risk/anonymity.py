@@ -19,7 +19,7 @@ from sfumato.cells.keys import (
     key_table,
 )
 from sfumato.contract.measure import RiskMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
@@ -122,9 +122,9 @@ class LDiversity(RiskMeasure):
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if self.variant == "recursive" and not float(self.l).is_integer():
-            return [(f"`l` must be a whole number for the recursive variant, not {self.l}", None)]
+            return [(f"`l` must be a whole number for the recursive variant, not {self.l}", None, "l")]
         return ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import RiskMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
 from sfumato.draws import Draws
@@ -55,9 +55,9 @@ class IntervalDisclosure(RiskMeasure):
         "rank", doc="Whether the percentage is of ranks or of a standard deviation.", choices=("rank", "sd")
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         strange = [c for c in self.known if self.columns and c not in self.columns]
-        return [(f"`known` names {strange[0]}, which isn't in `columns`", None)] if strange else ()
+        return [(f"`known` names {strange[0]}, which isn't in `columns`", None, "known")] if strange else ()
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         if len(original) != len(masked):

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import Attack, Intruder
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -89,14 +89,18 @@ class IntruderTest(Attack):
         values = tuple(c for c in intruder.values if c not in keys)
         return [cls(block_on=keys, known=values)] if keys and values else ()
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if isinstance(self.weights, str) and self.weights not in ("em", "equal"):
-            return [(f"`weights` can't be {self.weights!r}", 'it is "em", "equal" or a table')]
+            return [(f"`weights` can't be {self.weights!r}", 'it is "em", "equal" or a table', "weights")]
         if isinstance(self.weights, dict):
             for name, weight in self.weights.items():
                 weight_pair(name, weight)
         strange = [c for c in self.skeptical_of if c not in self.block_on]
-        return [(f"`skeptical_of` names {strange[0]}, which isn't in `block_on`", None)] if strange else ()
+        return (
+            [(f"`skeptical_of` names {strange[0]}, which isn't in `block_on`", None, "skeptical_of")]
+            if strange
+            else ()
+        )
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return self.check_columns(types)

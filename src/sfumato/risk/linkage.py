@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import Attack, Intruder
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
@@ -112,9 +112,9 @@ class Linkage(Attack):
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if isinstance(self.weights, str) and self.weights not in ("equal", "em"):
-            return [(f"`weights` can't be {self.weights!r}", 'it is "equal", "em" or a table')]
+            return [(f"`weights` can't be {self.weights!r}", 'it is "equal", "em" or a table', "weights")]
         if isinstance(self.weights, dict):
             for name, weight in self.weights.items():
                 weight_pair(name, weight)
@@ -141,7 +141,10 @@ class Linkage(Attack):
         both = [c for c in self.known if any(c in b for b in self.blockings)]
         problems += [
             Problem(
-                0, f"{c} is in `known` and in `block_on`; it adds nothing to the weights", severity="warning"
+                0,
+                f"{c} is in `known` and in `block_on`; it adds nothing to the weights",
+                severity="warning",
+                parameter="known",
             )
             for c in both
         ]

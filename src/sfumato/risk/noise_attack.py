@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.contract.disclosure import NoiseAdded, of_kind
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
@@ -97,9 +97,9 @@ class NoiseAttack(PointAttack):
             )
         return out
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         strange = [c for c in self.known if self.columns and c not in self.columns]
-        return [(f"`known` names {strange[0]}, which isn't in `columns`", None)] if strange else ()
+        return [(f"`known` names {strange[0]}, which isn't in `columns`", None, "known")] if strange else ()
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         columns = known_columns(original, masked, self.columns, numbers=True)

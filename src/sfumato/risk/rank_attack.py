@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.contract.disclosure import Exchanged, of_kind
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
@@ -112,9 +112,9 @@ class RankAttack(Attack):
             )
         return out
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         strange = [c for c in self.known if self.columns and c not in self.columns]
-        return [(f"`known` names {strange[0]}, which isn't in `columns`", None)] if strange else ()
+        return [(f"`known` names {strange[0]}, which isn't in `columns`", None, "known")] if strange else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return self.check_columns(types)

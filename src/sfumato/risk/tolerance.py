@@ -21,7 +21,7 @@ from sfumato.cells.keys import (
     key_table,
 )
 from sfumato.contract.measure import RiskMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
@@ -73,9 +73,15 @@ class Tolerance(RiskMeasure):
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if self.key_sets and self.max_dimension is not None:
-            return [("`key_sets` and `max_dimension` exclude each other", "name the sets, or a dimension")]
+            return [
+                (
+                    "`key_sets` and `max_dimension` exclude each other",
+                    "name the sets, or a dimension",
+                    "key_sets",
+                )
+            ]
         return ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:

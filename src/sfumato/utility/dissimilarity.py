@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.contract.measure import UtilityMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws
@@ -51,7 +51,7 @@ class Dissimilarity(UtilityMeasure):
         (), doc="Geographic levels, coarse to fine; by default the schema's geography.", columns="geography"
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         return [*twice(self.table, "table"), *twice(self.areas, "areas")]
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:

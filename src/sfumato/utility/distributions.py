@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import UtilityMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.draws import Draws
@@ -45,7 +45,7 @@ class Distributions(UtilityMeasure):
         (), doc="The numeric columns; by default the sensitive ones.", columns="sensitive", numeric=True
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         return twice(self.columns, "columns")
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import UtilityMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
 from sfumato.draws import Draws
@@ -76,7 +76,7 @@ class InformationLoss(UtilityMeasure):
         3, doc="Strata with fewer records than this are left out (and counted).", at_least=2
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         return twice(self.columns, "columns")
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import UtilityMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
 from sfumato.data.schema import Schema
@@ -59,7 +59,7 @@ class IntervalOverlap(UtilityMeasure):
     within: tuple[str, ...] = parameter((), doc="Fit within each stratum of these columns.", columns=True)
     level_percent: float = parameter(95.0, doc="The level of the intervals.", above=0, below=100)
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         problem = formula_problem(self.formula)
         if problem:
             return [(problem, None)]
@@ -72,7 +72,12 @@ class IntervalOverlap(UtilityMeasure):
         return [
             *super().check(schema, types),
             *(
-                Problem(0, f"`formula` names {c!r}, which the data don't have", did_you_mean(c, types))
+                Problem(
+                    0,
+                    f"`formula` names {c!r}, which the data don't have",
+                    did_you_mean(c, types),
+                    parameter="formula",
+                )
                 for c in missing
             ),
         ]

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import UtilityMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
@@ -50,7 +50,7 @@ class MomentRatios(UtilityMeasure):
     )
     within: tuple[str, ...] = parameter((), doc="Compare within the strata of these columns.", columns=True)
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         both = [c for c in self.columns if c in self.within]
         if both:
             return [(f"{both[0]} doesn't vary within itself", "take it out of `columns`")]

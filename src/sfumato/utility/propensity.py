@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import UtilityMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.draws import Draws
@@ -77,14 +77,14 @@ class Propensity(UtilityMeasure):
         choices=("auto", "refit", "score"),
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out = twice(self.columns, "columns")
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = [*twice(self.columns, "columns")]
         if self.formula is not None:
             problem = formula_problem(self.formula)
             if problem:
                 out.append((problem, None))
             if self.columns:
-                out.append(("give `columns` or `formula`, not both", None))
+                out.append(("give `columns` or `formula`, not both", None, "columns"))
         if self.null == "score" and self.method != "logistic":
             out.append(('`null = "score"` is for logistic models', 'set null = "refit"'))
         return out

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.measure import UtilityMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
 from sfumato.data.differences import changed
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata, as_microdata
@@ -203,9 +203,9 @@ class Subdomain(UtilityMeasure):
     rescaled: bool | None = parameter(None, doc="Whether the release was rescaled; by default, looked up.")
     within: tuple[str, ...] = parameter((), doc="The strata of the noise, if it had any.", columns=True)
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if not self.where:
-            return [("`where` must say which subdomain", None)]
+            return [("`where` must say which subdomain", None, "where")]
         try:
             domain_expr(self.where)
         except MeasureError as problem:
@@ -215,7 +215,12 @@ class Subdomain(UtilityMeasure):
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = self.check_columns(types)
         out += [
-            Problem(0, f"`where` names the column {c!r}, which the data don't have", did_you_mean(c, types))
+            Problem(
+                0,
+                f"`where` names the column {c!r}, which the data don't have",
+                did_you_mean(c, types),
+                parameter="where",
+            )
             for c in _used(self.where)
             if c not in types
         ]

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -122,22 +122,29 @@ class ConfidentialityEdit1990(Mask):
         taken = {*self._swap(schema), *self._within(schema), *schema.geography}
         return tuple(k for k in schema.keys if k not in taken)
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         both = [c for c in self.swap if c in self.match_on or c in (self.within or ())]
         if both:
             out.append((f"{both[0]} can't be both swapped and kept", "take it out of one of the lists"))
         if (self.small_area_rate_percent is None) != (self.small_area_size is None):
             out.append(
-                ("`small_area_size` and `small_area_rate_percent` go together", "give both or neither")
+                (
+                    "`small_area_size` and `small_area_rate_percent` go together",
+                    "give both or neither",
+                    "small_area_size",
+                )
             )
         elif self.small_area is not None and self.small_area_size is None:
-            out.append(("`small_area` needs `small_area_size` and `small_area_rate_percent`", None))
+            out.append(
+                ("`small_area` needs `small_area_size` and `small_area_rate_percent`", None, "small_area")
+            )
         if self.selection == "independent" and self.elsewhere is not None:
             out.append(
                 (
                     '`elsewhere` can\'t be used with selection="independent"',
                     "a uniform permutation may give an area back; that is part of its protection",
+                    "elsewhere",
                 )
             )
         return out
@@ -161,7 +168,13 @@ class ConfidentialityEdit1990(Mask):
         for name in ("elsewhere", "small_area"):
             level = getattr(self, name)
             if level is not None and level not in swapped and swapped:
-                out.append(Problem(0, f"`{name}` must be one of the levels that are swapped, not {level!r}"))
+                out.append(
+                    Problem(
+                        0,
+                        f"`{name}` must be one of the levels that are swapped, not {level!r}",
+                        parameter=name,
+                    )
+                )
         if self.selection == "independent" and self.rate_percent < 50:
             least = permutation_epsilon(2, self.rate_percent / 100)
             out.append(

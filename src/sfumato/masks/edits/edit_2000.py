@@ -13,7 +13,7 @@ from sfumato.cells.keys import default_levels
 from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -179,12 +179,12 @@ class ConfidentialityEdit2000(Mask):
             return self._areas(schema)
         return self._sensitive(schema) if self.swap == "sensitive" else self._keys(schema)
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         if isinstance(self.order, str) and self.order not in ORDERS and self.order not in self.keys:
-            out.append((f"`order` can't be {self.order!r}", did_you_mean(self.order, ORDERS)))
+            out.append((f"`order` can't be {self.order!r}", did_you_mean(self.order, ORDERS), "order"))
         if not isinstance(self.order, str) and len(set(self.order)) < len(self.order):
-            out.append(("`order` names a key twice", None))
+            out.append(("`order` names a key twice", None, "order"))
         return out
 
     def _listed(self, schema: Schema) -> tuple[str, ...] | None:
@@ -203,7 +203,11 @@ class ConfidentialityEdit2000(Mask):
         if listed is not None and set(listed) != set(keys):
             odd = sorted(set(listed) ^ set(keys))
             out.append(
-                Problem(0, f"`order` must list the keys, each once; {odd[0]!r} is in only one of them")
+                Problem(
+                    0,
+                    f"`order` must list the keys, each once; {odd[0]!r} is in only one of them",
+                    parameter="order",
+                )
             )
         by = self._order_by(schema)
         if by is None and (listed is None or self.f is not None):
@@ -214,7 +218,9 @@ class ConfidentialityEdit2000(Mask):
                 )
             )
         if by is not None and by in types and not types[by].is_numeric():
-            out.append(Problem(0, f"`order_by` needs numbers, but {by!r} holds {types[by]}"))
+            out.append(
+                Problem(0, f"`order_by` needs numbers, but {by!r} holds {types[by]}", parameter="order_by")
+            )
         if not self._swapped(schema) and keys:
             hint = f"name it with `{self.swap}`, or give the schema the role"
             out.append(Problem(0, f"there is nothing to swap: the data have no {self.swap} columns", hint))
@@ -222,7 +228,13 @@ class ConfidentialityEdit2000(Mask):
             out += geography_problems(schema, self._areas(schema), self._within(schema))
         for column in self._sensitive(schema) if self.swap == "sensitive" else ():
             if column in types and not (types[column].is_numeric() or types[column].is_temporal()):
-                out.append(Problem(0, f"`sensitive` needs numbers, but {column!r} holds {types[column]}"))
+                out.append(
+                    Problem(
+                        0,
+                        f"`sensitive` needs numbers, but {column!r} holds {types[column]}",
+                        parameter="sensitive",
+                    )
+                )
         if self.swap == "first_key":
             out.append(Problem(0, _WARNING, 'use swap = "geography"', "warning"))
         if self.swap == "sensitive" and self.window > 1:
@@ -238,7 +250,12 @@ class ConfidentialityEdit2000(Mask):
             odd = [k for k in level if k not in keys]
             if odd:
                 out.append(
-                    Problem(0, f"`levels` names {odd[0]!r}, which isn't a key", did_you_mean(odd[0], keys))
+                    Problem(
+                        0,
+                        f"`levels` names {odd[0]!r}, which isn't a key",
+                        did_you_mean(odd[0], keys),
+                        parameter="levels",
+                    )
                 )
         return out
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -111,12 +111,18 @@ class RecordSwap(Mask):
             return [tuple(str(c) for c in self.similar)]
         return [tuple(p) for p in self.similar]
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         for column in self.hierarchy:
             for name, others in (("within", self.within), ("carry_along", self.carry_along)):
                 if column in others:
-                    out.append((f"{column} is in `hierarchy` and in `{name}`", "take it out of one of them"))
+                    out.append(
+                        (
+                            f"{column} is in `hierarchy` and in `{name}`",
+                            "take it out of one of them",
+                            "hierarchy",
+                        )
+                    )
         moved = {*self.hierarchy, *self.carry_along}
         both = [c for profile in self.profiles() for c in profile if c in moved]
         if both:
@@ -139,6 +145,7 @@ class RecordSwap(Mask):
                     0,
                     "`hierarchy` isn't in the order of the geography",
                     f"coarse to fine: {', '.join(known)}",
+                    parameter="hierarchy",
                 )
             )
         behind = [g for g in schema.geography if g not in levels and g not in self.carry_along]

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Seed, as_seed
@@ -127,14 +127,14 @@ class GroupSwap(Mask):
 
     # -- what it says of itself ---------------------------------------------------------------------
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         if not self.strata:
-            out.append(("`strata` must name at least one column", None))
+            out.append(("`strata` must name at least one column", None, "strata"))
         if (self.n_swap is None) == (self.rate_percent is None):
-            out.append(("give one of `n_swap` and `rate_percent`", None))
+            out.append(("give one of `n_swap` and `rate_percent`", None, "n_swap"))
         if self.covariates and self.formula is not None:
-            out.append(("give `covariates` or `formula`, not both", None))
+            out.append(("give `covariates` or `formula`, not both", None, "covariates"))
         for what in ("covariates", "within"):
             both = [c for c in getattr(self, what) if c in self.strata]
             if both:

@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.contract.disclosure import Fact, NoiseAdded
 from sfumato.contract.guarantees import Guarantee, SameMoments, SumRule, broken_sums
 from sfumato.contract.mask import Notes, RowsMask
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.data.sums import Rule, check_bounds, circular, rebuild, touched_rules
@@ -121,21 +121,23 @@ class AdditiveNoise(RowsMask):
 
     # -- what it says of itself ---------------------------------------------------------------------
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         if not self.columns:
-            out.append(("`columns` must name at least one column", None))
+            out.append(("`columns` must name at least one column", None, "columns"))
         if len(set(self.columns)) < len(self.columns):
-            out.append(("`columns` names a column twice", None))
+            out.append(("`columns` names a column twice", None, "columns"))
         both = [c for c in self.columns if c in self.within]
         if both:
             out.append((f"{both[0]} can't be masked within itself", "take it out of `within`"))
         if self.exact and (self.non_negative or self.lower or self.upper):
-            out.append(("`exact` moments and bounds can't both be kept", "drop one of them"))
+            out.append(("`exact` moments and bounds can't both be kept", "drop one of them", "exact"))
         if self.exact and self.keep_zero_residuals:
-            out.append(("`exact` moments and `keep_zero_residuals` can't both be kept", "drop one of them"))
+            out.append(
+                ("`exact` moments and `keep_zero_residuals` can't both be kept", "drop one of them", "exact")
+            )
         if self.exact and self.independent:
-            out.append(("`exact` needs the data's own covariance", "drop `independent`"))
+            out.append(("`exact` needs the data's own covariance", "drop `independent`", "exact"))
         for column, bound in self.lower.items():
             if column in self.upper and bound >= self.upper[column]:
                 out.append((f"the bounds of {column} are the wrong way round", None))
@@ -174,12 +176,17 @@ class AdditiveNoise(RowsMask):
                 )
         for column in [*self.lower, *self.upper]:
             if column not in self.columns:
-                out.append(Problem(0, f"{column} has a bound, but isn't in `columns`"))
+                out.append(Problem(0, f"{column} has a bound, but isn't in `columns`", parameter="columns"))
             elif column in rebuilt:
                 out.append(Problem(0, f"{column} is rebuilt from its parts", "bound the parts instead"))
         if self.flag_zeros:
             out += [
-                Problem(0, f"`flag_zeros` would add {c}_zero, which the data have already", "rename it")
+                Problem(
+                    0,
+                    f"`flag_zeros` would add {c}_zero, which the data have already",
+                    "rename it",
+                    parameter="flag_zeros",
+                )
                 for c in self.columns
                 if f"{c}_zero" in types
             ]
@@ -192,6 +199,7 @@ class AdditiveNoise(RowsMask):
                     "up to the rounding",
                     "store them as floats without a unit, or set round_to_unit = false for floats",
                     severity="warning",
+                    parameter="exact",
                 )
             )
         if self.residual == "keep" and rebuilt:

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameMoments, SumRule
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.data.sums import circular, touched_rules
@@ -108,23 +108,23 @@ class ControlledDistortion(Mask):
             object.__setattr__(self, name, _frozen(getattr(self, name)))
         super().__post_init__()
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
-        out: list[tuple[str, str | None]] = []
+    def _check(self) -> Sequence[Fault]:
+        out: list[Fault] = []
         if not self.records:
-            out.append(("`records` must name at least one record", None))
+            out.append(("`records` must name at least one record", None, "records"))
         if len(set(self.records)) < len(self.records):
-            out.append(("`records` names a record twice", None))
+            out.append(("`records` names a record twice", None, "records"))
         if not self.columns:
-            out.append(("`columns` must name at least one column", None))
+            out.append(("`columns` must name at least one column", None, "columns"))
         if (self.values is None) == (self.shift is None):
-            out.append(("give either `values` or `shift`", None))
+            out.append(("give either `values` or `shift`", None, "values"))
         else:
             out += self._check_form()
         if set(self.records) & set(self.helpers):
             out.append(("a distorted record can't be a helper too", None))
         return out
 
-    def _check_form(self) -> list[tuple[str, str | None]]:
+    def _check_form(self) -> list[Fault]:
         word, given = ("values", self.values) if self.shift is None else ("shift", self.shift)
         if isinstance(given, Mapping):
             stray = [str(c) for c in given if c not in self.columns]
@@ -166,7 +166,7 @@ class ControlledDistortion(Mask):
                 )
         for column in [*self.lower, *self.upper]:
             if column not in self.columns:
-                out.append(Problem(0, f"{column} has a bound, but isn't in `columns`"))
+                out.append(Problem(0, f"{column} has a bound, but isn't in `columns`", parameter="columns"))
         for column in self.columns:
             if types.get(column) in (pl.Date, pl.Time):
                 what = f"{column} holds {'dates' if types[column] == pl.Date else 'times of day'}"

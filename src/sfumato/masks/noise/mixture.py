@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact, NoiseAdded
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -62,19 +62,22 @@ class MixtureNoise(AdditiveNoise):
         (1.0,), doc="ψ_1 … ψ_{K−1}: where the components lie, before scaling; the last one follows."
     )
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         out = list(super()._check())
         if len(self.weights) < 2 or abs(sum(self.weights) - 1) > 1e-9:
-            out.append((f"`weights` must be two or more that add up to 1, not {list(self.weights)}", None))
+            out.append(
+                (f"`weights` must be two or more that add up to 1, not {list(self.weights)}", None, "weights")
+            )
         if len(self.psi) != len(self.weights) - 1:
             out.append(
                 (
                     f"`psi` needs {len(self.weights) - 1} numbers, not {len(self.psi)}",
                     "the last ψ follows from the others",
+                    "psi",
                 )
             )
         elif not any(self.psi):
-            out.append(("`psi` can't be all 0: the components would lie on one another", None))
+            out.append(("`psi` can't be all 0: the components would lie on one another", None, "psi"))
         return out
 
     def discloses(self, data: Microdata) -> Sequence[Fact]:

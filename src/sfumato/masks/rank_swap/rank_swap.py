@@ -11,7 +11,7 @@ import polars as pl
 from sfumato.contract.disclosure import Exchanged, Fact, Travelled
 from sfumato.contract.guarantees import Guarantee, SameMultiset, SameTable, SumRule
 from sfumato.contract.mask import Mask, Notes
-from sfumato.contract.parameters import parameter
+from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -109,12 +109,12 @@ class RankSwap(Mask):
 
     # -- what it says of itself -------------------------------------------------------------------
 
-    def _check(self) -> Sequence[tuple[str, str | None]]:
+    def _check(self) -> Sequence[Fault]:
         if not self.columns:
-            return [("`columns` must name at least one column", None)]
-        out: list[tuple[str, str | None]] = []
+            return [("`columns` must name at least one column", None, "columns")]
+        out: list[Fault] = []
         twice = sorted({c for c in self.columns if self.columns.count(c) > 1})
-        out += [(f"`columns` names {c} twice", None) for c in twice]
+        out += [(f"`columns` names {c} twice", None, "columns") for c in twice]
         out += [
             (f"{c} can't be swapped within itself", "take it out of `within`")
             for c in self.columns
@@ -127,13 +127,14 @@ class RankSwap(Mask):
                 (
                     f"`{'` and `'.join(given)}` can't both rule every column",
                     "give one number, or a table for some columns each",
+                    "` and `".join(given),
                 )
             )
             return out
         for name, value in given.items():
             if isinstance(value, Mapping):
                 out += [
-                    (f"`{name}` names {c}, which isn't in `columns`", None)
+                    (f"`{name}` names {c}, which isn't in `columns`", None, name)
                     for c in value
                     if c not in self.columns
                 ]
@@ -147,11 +148,17 @@ class RankSwap(Mask):
                     )
                 )
             elif len(ruling) > 1:
-                out.append((f"{column} has {len(ruling)} targets: `{'` and `'.join(ruling)}`", "keep one"))
+                out.append(
+                    (
+                        f"{column} has {len(ruling)} targets: `{'` and `'.join(ruling)}`",
+                        "keep one",
+                        "` and `".join(ruling),
+                    )
+                )
         if self.together and len({self.target(c) for c in self.columns if not out}) > 1:
             out.append(("columns that travel together share one target", "give one number"))
         out += [
-            (f"`order_by` names {c}, which isn't in `columns`", None)
+            (f"`order_by` names {c}, which isn't in `columns`", None, "order_by")
             for c in self.order_by
             if c not in self.columns
         ]
@@ -171,13 +178,30 @@ class RankSwap(Mask):
         out = self.check_columns(types)
         for column, by in self.order_by.items():
             if by not in types:
-                out.append(Problem(0, f"`order_by` names the column {by!r}, which the data don't have"))
+                out.append(
+                    Problem(
+                        0,
+                        f"`order_by` names the column {by!r}, which the data don't have",
+                        parameter="order_by",
+                    )
+                )
             elif not (types[by].is_numeric() or types[by].is_temporal()):
                 out.append(
-                    Problem(0, f"`order_by` needs numbers to order {column} by, but {by} holds {types[by]}")
+                    Problem(
+                        0,
+                        f"`order_by` needs numbers to order {column} by, but {by} holds {types[by]}",
+                        parameter="order_by",
+                    )
                 )
         if self.together and self.rank_by == "principal" and self.mean_change is not None:
-            out.append(Problem(0, "`mean_change` needs a column, not a component", "use `correlation`"))
+            out.append(
+                Problem(
+                    0,
+                    "`mean_change` needs a column, not a component",
+                    "use `correlation`",
+                    parameter="mean_change",
+                )
+            )
         for column in self.columns:
             dtype = types.get(column)
             if dtype is None or (self.together and self.rank_by == "first" and column != self.columns[0]):
@@ -204,6 +228,7 @@ class RankSwap(Mask):
                         0,
                         f"`mean_change` needs a scale with a true zero, which {column} ({dtype}) lacks",
                         "use `correlation` or `window_percent`",
+                        parameter="mean_change",
                     )
                 )
             if self.together and self.rank_by == "principal" and not numeric:
@@ -227,7 +252,11 @@ class RankSwap(Mask):
         for column in plan.mended:
             if column in self.within:
                 out.append(
-                    Problem(0, f"{column} follows a sum rule of swapped columns, so it can't be in `within`")
+                    Problem(
+                        0,
+                        f"{column} follows a sum rule of swapped columns, so it can't be in `within`",
+                        parameter="within",
+                    )
                 )
             elif column not in self.columns:
                 out.append(
