@@ -91,6 +91,8 @@ class Mask(Declared):
 
     reference: ClassVar[str] = ""
     """Where the method comes from."""
+    moves_missing: ClassVar[bool] = False
+    """Whether missing values change places like others; else they stay where they are."""
 
     # -- what a mask says of itself ---------------------------------------------------------------
 
