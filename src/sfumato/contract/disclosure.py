@@ -83,6 +83,12 @@ class Grouped(Fact):
 
     smallest: int
     deals: bool = False
+    blind: tuple[str, ...] = ()
+    """Columns that the groups don't look at."""
+    blur: int = 0
+    """Numbers of fewer records than this were averaged with their neighbours."""
+    unit: str | None = None
+    """Whose records stay together: no unit has more than 1/smallest of a group."""
 
 
 F = TypeVar("F", bound=Fact)

@@ -104,6 +104,10 @@ class Mask(Declared):
         """What the mask promises on these data, beyond leaving all other columns alone."""
         return ()
 
+    def logged(self, data: Microdata, log: pl.DataFrame) -> Sequence[Guarantee]:
+        """What the mask promises of what its confidential log says (who was put together with whom)."""
+        return ()
+
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         """What is wrong (or unwise: ``severity="warning"``) with this step, from the schema and the
         column types alone, before anything is run. Line 0; the plan knows the line."""
@@ -186,7 +190,10 @@ class Mask(Declared):
             )
         notes = Notes()
         masked = self._apply(data, draws, notes) if len(data) else data
-        checks = [g.check(data, masked) for g in self.guarantees(data)] if len(data) else []
+        promised = self.guarantees(data) if len(data) else []
+        if notes.log is not None:
+            promised += self.logged(data, notes.log)
+        checks = [g.check(data, masked) for g in promised]
         failed = [c for c in checks if not c.ok]
         if failed:
             raise GuaranteeError(

@@ -1,0 +1,1 @@
+"""Cluster shuffle: values dealt out anew among records that are alike."""
