@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
                 say(f"copy {number} of {len(runs)}")
             _tell(one)
         say(*agreement)
-        _tell_releases(args, releases, bool(failed))
+        _tell_releases(args, releases, failed=bool(failed), safe=all(one.verdict.safe for one in runs))
         if failed and not releases:
             say(*(f"  hint: {text}" for text in dict.fromkeys(h for one in runs for h in _ways_out(one))))
     return FAILED if failed else OK
@@ -113,9 +113,9 @@ def _tell(one: Run) -> None:
     say(report.brief(report.summary(one, public=False)))
 
 
-def _tell_releases(args: argparse.Namespace, releases: list[Release], failed: bool) -> None:
+def _tell_releases(args: argparse.Namespace, releases: list[Release], *, failed: bool, safe: bool) -> None:
     for release in releases:
-        say(f"release:  {release.public}   (hand this out)")
+        say(f"release:  {release.public}   ({'for handing out' if safe else 'NOT cleared for handing out'})")
         say(f"internal: {release.internal}   (lock this away)")
         say(f"report:   {release.internal / 'report.html'}")
     if failed and not releases:
@@ -161,6 +161,7 @@ def _outcome(runs: list[Run], releases: list[Release]) -> dict[str, Any]:
 
     return {
         "ok": all(one.ok for one in runs),
+        "verdict": (next((one for one in runs if not one.verdict.safe), runs[0])).verdict.to_dict(),
         "releases": [str(r.folder) for r in releases],
         "runs": [report.summary(one, public=False) for one in runs],
     }

@@ -25,6 +25,7 @@ from sfumato.errors import (
     nearest,
 )
 from sfumato.plan import source as plan_source
+from sfumato.plan.audience import BATTERY, FIGURES
 from sfumato.plan.parts import FORMAT, RELEASE_FORMATS, Limit, ReleaseOptions, limits_of
 
 TOP_KEYS: Final = (
@@ -236,6 +237,12 @@ def _read_limits(content: Mapping[str, Any], measures: Sequence[Declared], wrong
             bounds = [b for b in (limit.at_most, limit.at_least) if b is not None]
             if any(isinstance(b, bool) or not isinstance(b, (int, float)) for b in bounds):
                 wrong(place, f"the bounds of {limit.measure}.{limit.figure} must be numbers")
+            elif limit.measure == BATTERY and limit.measure not in names:
+                if limit.figure in FIGURES:
+                    out.append(limit)
+                else:
+                    hint = did_you_mean(limit.figure, FIGURES)
+                    wrong(place, f"the battery has no figure {limit.figure!r} to limit", hint)
             elif limit.measure not in names:
                 hint = "add a [[measure]]" if not names else did_you_mean(limit.measure, sorted(names))
                 wrong(place, f"there is a limit on {limit.measure!r}, but no such measure in the plan", hint)

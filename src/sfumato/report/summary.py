@@ -25,6 +25,7 @@ import polars as pl
 
 from sfumato.contract.measure import Measure
 from sfumato.contract.result import Result
+from sfumato.plan.audience import BATTERY
 from sfumato.report.before import known_to, risk_before
 from sfumato.report.glance import glance
 from sfumato.report.pictures import pictures
@@ -57,6 +58,7 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
         "made": None if public else datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "title": plan.title or "Release of masked microdata",
         "ok": bool(run.ok),
+        "verdict": _verdict(run, public=public),
         "secret_parameters": bool(plan.release.secret_parameters),
         "file": _file(run, columns, public=public),
         "steps": [_step(s, at, public=public, secret=secret) for at, s in enumerate(run.steps, start=1)],
@@ -76,6 +78,15 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
         out["experiment"] = experiment.points()
     out["glance"] = glance(out)
     return out
+
+
+def _verdict(run: Run, *, public: bool) -> dict[str, Any]:
+    """In public only whether it is safe: what falls short, and by how much, is for those who can mend it."""
+    verdict = run.verdict
+    if not public:
+        return verdict.to_dict()
+    head = "safe by the limits that were set" if verdict.safe else "not cleared for handing out"
+    return {"safe": verdict.safe, "head": head, "text": head + "."}
 
 
 def _released(run: Run) -> list[str]:
@@ -170,9 +181,40 @@ def _results(run: Run, side: str, *, public: bool, secret: bool) -> list[dict[st
     out = []
     for result in run.results:
         measure = measures.get(result.name) or _by_name(measures, result.measure)
+        if measure is None and result.measure == BATTERY and side == "risk":
+            out.append(_battery(result, public=public, secret=secret))
         if measure is None or measure.side != side:
             continue
         out.append(_result(run, measure, result, public=public, secret=secret))
+    return out
+
+
+def _battery(result: Result, *, public: bool, secret: bool) -> dict[str, Any]:
+    """The battery behind a plan's limits on it, as one line among the measures of risk."""
+    value, words = _plain(result.value), None
+    if secret:
+        value, words = bound(value, higher_is_better=False, bounds=result.bounds)
+    out: dict[str, Any] = {
+        "name": BATTERY,
+        "measure": BATTERY,
+        "about": "Every attack that fits the file, one after another; the strongest counts.",
+        "reference": "",
+        "value": value,
+        "bound": words,
+        "unit": result.unit,
+        "interval": None,
+        "better": "lower",
+        "bounds": [0.0, 1.0],
+        "figures": {},
+        "knows": "every key and every number of everybody, and that they are in the file",
+    }
+    if not public:
+        out |= {
+            "figures": _plain(dict(result.figures)),
+            "notes": list(result.notes),
+            "breakdown": _table(result.breakdown),
+            "parameters": {},
+        }
     return out
 
 

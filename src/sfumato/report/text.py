@@ -20,6 +20,8 @@ def brief(summary: dict[str, Any]) -> str:
     masked = [c["name"] for c in file["columns"] if c["masked"]]
     columns = plural(len(file["columns"]), "column")
     lines = [
+        *_wrapped(_verdict(summary)),
+        "",
         f"{summary['title']} ({summary['report']} report)",
         f"{plural(file['records'], 'record')}, {columns}; masked: {', '.join(masked) or 'none'}",
         "",
@@ -46,8 +48,7 @@ def brief(summary: dict[str, Any]) -> str:
     cautions = [f"caution: {w}" for w in summary.get("warnings", []) if w not in of_steps]
     if cautions:
         lines += ["", *cautions]
-    lines += ["", _verdict(summary)]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", _promised(summary)])
 
 
 def text(summary: dict[str, Any]) -> str:
@@ -64,7 +65,7 @@ def text(summary: dict[str, Any]) -> str:
         _map(summary),
         _again(summary),
     ]
-    return "\n".join([*(line for part in parts for line in part), "", _verdict(summary)])
+    return "\n".join([*(line for part in parts for line in part), "", _promised(summary)])
 
 
 def _title(words: str) -> list[str]:
@@ -92,6 +93,8 @@ def _grid(
 def _head(summary: dict[str, Any]) -> list[str]:
     made = f", {summary['made']}" if summary.get("made") else ""
     out = [summary["title"], f"{summary['report']} report, sfumato {summary['sfumato']}{made}"]
+    if "verdict" in summary:
+        out += ["", *_wrapped(_verdict(summary)), ""]
     if summary["report"] == "internal":
         out.append("Confidential: it shows parameters and the original file's distributions.")
     for line in summary.get("glance", []):
@@ -313,6 +316,13 @@ def _again(summary: dict[str, Any]) -> list[str]:
 
 
 def _verdict(summary: dict[str, Any]) -> str:
+    """The verdict, which leads: SAFE or NOT in capitals, so that it isn't overlooked."""
+    verdict = summary["verdict"]
+    head = verdict["head"]
+    return f"VERDICT: {head.upper()}{verdict['text'][len(head) :]}"
+
+
+def _promised(summary: dict[str, Any]) -> str:
     if not summary["ok"]:
         return "A GUARANTEE OR LIMIT FAILS"
     if summary["limits"] or summary["report"] == "public":

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,13 @@ from sfumato.errors import (
     SfumatoWarning,
     did_you_mean,
 )
+from sfumato.plan.audience import BATTERY
 from sfumato.plan.check import vet
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
-from sfumato.run.unmasked import cautions
+from sfumato.run.exposure import exposure
+from sfumato.run.unmasked import as_collected, cautions
+from sfumato.run.verdict import Verdict, judged
 
 if TYPE_CHECKING:
     from sfumato.release.write import Release
@@ -93,6 +97,23 @@ class Run:
         steps = self.plan.steps
         return Results([m.measure(self.original, self.masked, seed=seed, steps=steps) for m in measures])
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether this may be handed out, why (or why not), and what to do; see
+        :mod:`sfumato.run.verdict`."""
+        broken = [c.guarantee for s in self.steps for c in s.checks if not c.ok]
+        changed = {c for s in self.steps for c, n in s.touched.items() if n}
+        return judged(
+            self.plan,
+            [(x.limit, x.measured, x.ok) for x in self.limits],
+            self.results,
+            broken,
+            as_collected(self.masked, changed, self.plan.release.drop),
+            self.original,
+            self.masked,
+            [(s.mask, s.notes) for s in self.steps],
+        )
+
     def release(
         self, folder: str | Path, *, overwrite: bool = False, despite_limits: bool = False
     ) -> Release:
@@ -150,10 +171,30 @@ def carry_out(
         for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):
             tell(f"measure {label}", 1 + len(records) + at, parts)
             results.append(one.measure(data, current, steps=plan.steps))
+    wanted = [x.figure for x in plan.limits if x.measure == BATTERY]
+    if measure and wanted:
+        # The limits on the battery need no [[measure]]: the battery is whatever fits the file.
+        tell("battery", parts - 1, parts)
+        found = exposure(
+            data,
+            current,
+            [(r.mask, r.notes) for r in records],
+            lambda part, other: _again(plan, part, other),
+            drop=plan.release.drop,
+            wanted=wanted,
+        )
+        results.append(found)
     limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
     return Run(plan, data, current, records, Results(results), limits, seconds, secret, said)
+
+
+def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:
+    """A part of the file masked by the same steps, without what is told of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SfumatoWarning)
+        return carry_out(plan, part, seed, measure=False).masked
 
 
 def _vet(plan: Plan, data: Microdata) -> list[str]:

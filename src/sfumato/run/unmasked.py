@@ -11,7 +11,8 @@ a column. These cautions go to the person who runs a plan and to the internal re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -51,18 +52,35 @@ def cautions(
                 f"{names}: members of one household had the same value and don't any more, which shows who "
                 "was changed (mask one record per household, and give its value to all)"
             )
-    apart = {schema.id, schema.household, schema.weight, *drop, *changed}
+    bare = as_collected(masked, changed, drop)
     for column in masked.columns:
-        if column in apart:
-            continue
-        if column in schema.sensitive:
+        if column in bare.sensitive:
             out.append(f"{column} is sensitive, and is released as it is")
-        elif _nearly_unique(masked, column):
+        elif column in bare.own_value:
             out.append(
                 f"{column} is released as it is, and nearly every record has its own value: whoever knows it "
                 "finds the person (recode it, mask it, or name it in `drop` under [release])"
             )
     return out
+
+
+@dataclass(frozen=True)
+class AsCollected:
+    """Columns that would be released as they were."""
+
+    sensitive: tuple[str, ...]
+    own_value: tuple[str, ...]
+    """Those in which nearly every record has a value of its own."""
+
+
+def as_collected(masked: Microdata, changed: Collection[str], drop: Sequence[str]) -> AsCollected:
+    """The sensitive and the nearly unique columns that no step changed and that aren't dropped."""
+    schema = masked.schema
+    apart = {schema.id, schema.household, schema.weight, *drop, *changed}
+    left = [c for c in masked.columns if c not in apart]
+    sensitive = tuple(c for c in left if c in schema.sensitive)
+    own = tuple(c for c in left if c not in sensitive and _nearly_unique(masked, c))
+    return AsCollected(sensitive, own)
 
 
 def _torn(original: Microdata, masked: Microdata, columns: Sequence[str]) -> list[str]:
