@@ -99,7 +99,7 @@ def test_ordered_and_hierarchical_distances_are_optimal_transports(people):
 @settings(max_examples=60, deadline=None)
 def test_gains_are_those_of_their_definitions(people):
     counts, shares, q = counted(people)
-    top, likeness, enhanced, disclosure = closeness.gains(counts)
+    top, likeness, enhanced, disclosure, occurring = closeness.gains(counts)
     for i, p in enumerate(shares):
         assert top[i] == pytest.approx(max(p))
         assert likeness[i] == pytest.approx(max(0.0, *((a - b) / b for a, b in zip(p, q, strict=True))))
@@ -107,6 +107,7 @@ def test_gains_are_those_of_their_definitions(people):
         assert enhanced[i] == pytest.approx(max(ratios, default=0.0))
         logs = [abs(math.log(a / b)) if a else math.inf for a, b in zip(p, q, strict=True)]
         assert disclosure[i] == pytest.approx(max(logs), abs=1e-12)
+        assert occurring[i] == pytest.approx(max(x for x in logs if math.isfinite(x)), abs=1e-12)
 
 
 @given(PEOPLE, st.lists(st.integers(0, 1), min_size=4, max_size=4))

@@ -57,10 +57,10 @@ def hierarchical_distance(counts: ValueCounts, hierarchy: Hierarchy) -> FloatArr
     return hierarchical_distances(counts.starts, counts.value, counts.count, counts.share, above)
 
 
-def gains(counts: ValueCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def gains(counts: ValueCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """What a cell tells of its values: the largest p; the largest (p − q)/q (β-likeness); the same
     divided by −ln q (enhanced β-likeness); the largest |ln(p/q)| (δ-disclosure), which is infinite
-    where a value of the file doesn't occur in the cell."""
+    where a value of the file doesn't occur in the cell; and that of the values that do."""
     from sfumato.kernels import closeness
 
     return closeness.gains(counts.starts, counts.value, counts.count, counts.share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -116,6 +117,16 @@ class ValueCounts:
         """The share of each cell's most frequent value; 0 without any."""
         out = np.zeros(self.cells)
         np.maximum.at(out, self.of_cell, self.shares)
+        return out
+
+    def largest_of(self, values: Sequence[str]) -> FloatArray:
+        """The largest share that one of some values (all of them, if none is named) has in each cell."""
+        if not values:
+            return self.largest
+        names = self.levels.cast(pl.String).to_list()
+        chosen = np.array([n in set(values) for n in names], np.bool_)[self.value]
+        out = np.zeros(self.cells)
+        np.maximum.at(out, self.of_cell[chosen], self.shares[chosen])
         return out
 
     def recursive(self, l: int, c: float) -> BoolArray:  # noqa: E741

@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import polars as pl
 
 from sfumato.contract.mask import Mask
 from sfumato.contract.own_list import own_list
 from sfumato.contract.parameters import Declared
+from sfumato.contract.per_record import household_figures
 from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
@@ -47,6 +49,10 @@ class Measure(Declared):
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         """The measure itself. Record i of one file is record i of the other. A measure of one file
         gets that file twice."""
+
+    def _completed(self, result: Result, masked: Microdata) -> Result:
+        """What is added to every result of a kind."""
+        return result
 
     def measure(
         self,
@@ -79,6 +85,7 @@ class Measure(Declared):
                     hint="; ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None,
                 )
         result = self._measure(first, second, as_seed(seed).draws(f"measure {self.id or self.name}"))
+        result = self._completed(result, second)
         return dataclasses.replace(
             result,
             name=self.id or self.name,
@@ -94,6 +101,20 @@ class RiskMeasure(Measure):
 
     side: ClassVar[Literal["risk", "utility"]] = "risk"
     direction: ClassVar[Literal["lower", "higher"]] = "lower"
+    assumes: ClassVar[str] = ""
+    """What it takes the file and the intruder to be, in a sentence: sample or population, what is known."""
+    per_record: ClassVar[str] = ""
+    """The confidential figure that holds every record's risk (0 to 1) or flag, where there is one."""
+
+    def _completed(self, result: Result, masked: Microdata) -> Result:
+        """Every measure that looks at single records also says what it means for their households."""
+        household = masked.schema.household
+        if not self.per_record or household is None or self.per_record not in result.confidential:
+            return result
+        found = household_figures(
+            np.asarray(result.confidential[self.per_record], np.float64), masked, household
+        )
+        return dataclasses.replace(result, figures={**result.figures, **found})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,12 +158,14 @@ def hierarchical_distances(
 @nb.njit(nogil=True, cache=True)
 def gains(
     starts: IntArray, value: IntArray, count: IntArray, share: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """For each cell, over its values: the largest share p, the largest (p − q)/q, the largest
-    (p − q)/q divided by −ln q, and the largest |ln(p/q)| (infinite where a value of the file is absent).
+    (p − q)/q divided by −ln q, the largest |ln(p/q)| (infinite where a value of the file is absent),
+    and the same of the values that occur.
     """
     cells = starts.size - 1
     top, likeness, enhanced, disclosure = np.zeros(cells), np.zeros(cells), np.zeros(cells), np.zeros(cells)
+    occurring = np.zeros(cells)
     there = 0
     for v in range(share.size):
         if share[v] > 0:
@@ -183,6 +185,7 @@ def gains(
             if q < 1.0 and gain > 0.0:
                 enhanced[i] = max(enhanced[i], gain / -np.log(q))
             disclosure[i] = max(disclosure[i], abs(np.log(p / q)))
+        occurring[i] = disclosure[i]
         if starts[i + 1] - starts[i] < there:
             disclosure[i] = np.inf
-    return top, likeness, enhanced, disclosure
+    return top, likeness, enhanced, disclosure, occurring

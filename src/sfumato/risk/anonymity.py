@@ -50,6 +50,10 @@ class KAnonymity(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Samarati (2001)"
+    per_record: ClassVar[str] = "flags"
+    assumes: ClassVar[str] = (
+        "the intruder knows all keys exactly and that the person is in the file (the sample counts alone)"
+    )
 
     k: int = parameter(3, doc="How many records must share each combination.", at_least=2)
     keys: tuple[str, ...] = parameter((), doc="The keys an intruder can know.", columns="keys")
@@ -79,7 +83,10 @@ class KAnonymity(RiskMeasure):
                 **{f"violations_{k}": below(k) for k in (2, 3, 5)},
                 "combinations": len(table),
             },
-            confidential={"frequencies": table.at_records(frequency)},
+            confidential={
+                "frequencies": table.at_records(frequency),
+                "flags": table.at_records(frequency < self.k),
+            },
         )
 
 
@@ -112,6 +119,8 @@ class LDiversity(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Machanavajjhala et al. (2007)"
+    per_record: ClassVar[str] = "flags"
+    assumes: ClassVar[str] = "the intruder knows all keys exactly and that the person is in the file"
 
     keys: tuple[str, ...] = parameter((), doc="The keys an intruder can know.", columns="keys")
     sensitive: tuple[str, ...] = parameter((), doc="The sensitive columns.", columns="sensitive")

@@ -13,6 +13,7 @@ import polars as pl
 from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
 from sfumato.contract.measure import RiskMeasure
 from sfumato.contract.parameters import parameter
+from sfumato.contract.per_record import household_risk
 from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
@@ -56,6 +57,11 @@ class IndividualRisk(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reference: ClassVar[str] = "Benedetti, Franconi (1998)"
+    per_record: ClassVar[str] = "risk"
+    assumes: ClassVar[str] = (
+        "the file is a sample; the intruder knows all keys exactly but not who was sampled; the population "
+        "behind a combination is estimated from its weights"
+    )
 
     keys: tuple[str, ...] = parameter((), doc="The keys an intruder can know.", columns="keys")
     weight: str | None = parameter(
@@ -172,13 +178,6 @@ def _series(f: FloatArray, q: FloatArray, terms: int) -> FloatArray:
         term = term * (n * q / (f + n))
         total += term
     return total
-
-
-def household_risk(risk: FloatArray, household: npt.NDArray[np.int64]) -> FloatArray:
-    """1 − Π (1 − r) over the members of each record's household."""
-    with np.errstate(divide="ignore"):
-        safe = np.log1p(-np.minimum(risk, 1.0))
-    return np.asarray(-np.expm1(np.bincount(household, weights=safe)[household]))
 
 
 def _classes(risk: FloatArray) -> pl.DataFrame:

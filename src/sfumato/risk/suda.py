@@ -53,6 +53,11 @@ class Suda(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Elliot et al. (2002); Manning et al. (2008)"
+    per_record: ClassVar[str] = "dis_scores"
+    assumes: ClassVar[str] = (
+        "the file is a simple random sample of sampling_percent; the intruder may know any few of the "
+        "keys, exactly"
+    )
 
     keys: tuple[str, ...] = parameter((), doc="The keys an intruder can know.", columns="keys")
     max_size: int | None = parameter(

@@ -60,6 +60,10 @@ class Tolerance(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Pieters, de Waal (1995); Moore (1996)"
+    per_record: ClassVar[str] = "flags"
+    assumes: ClassVar[str] = (
+        "the intruder knows the keys of one key set exactly and that the person is in the file"
+    )
 
     tolerance: int = parameter(
         3, doc="A combination is unsafe if fewer records than this have it.", at_least=2
