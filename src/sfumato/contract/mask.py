@@ -24,36 +24,22 @@ The plan key, the command line, the docs page and the contract tests come from t
 
 from __future__ import annotations
 
-import copy
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import polars as pl
 
+from sfumato.contract.context import Context, Told
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Check, Guarantee, SameRecords, Untouched
-from sfumato.contract.parameters import Declared
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import GuaranteeError, MaskError, Problem
 from sfumato.parallel import in_threads
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a step may know beyond its parameters and the data it is given.
-
-    ``base`` is the folder that the paths in its parameters start from (the plan's), ``original`` the
-    file as it was before the first step, for steps that attack what earlier steps did.
-    """
-
-    base: Path = Path()
-    original: Microdata | None = None
 
 
 @dataclass
@@ -86,7 +72,7 @@ class Notes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mask(Declared):
+class Mask(Told):
     """The base of every mask."""
 
     reference: ClassVar[str] = ""
@@ -135,18 +121,6 @@ class Mask(Declared):
         return data
 
     # -- what it does -----------------------------------------------------------------------------
-
-    @property
-    def context(self) -> Context:
-        """What this step was told beyond its parameters."""
-        told: Context = self.__dict__.get("_context", Context())
-        return told
-
-    def given(self, context: Context) -> Self:
-        """This step, told of its surroundings; the same mask otherwise."""
-        out = copy.copy(self)
-        object.__setattr__(out, "_context", context)
-        return out
 
     def knowing(self, original: Any) -> Self:
         """This step with the original file in mind, row by row that of the data it will be given."""

@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.context import Told
 from sfumato.contract.mask import Mask
 from sfumato.contract.own_list import own_list
-from sfumato.contract.parameters import Declared
 from sfumato.contract.per_record import household_figures
 from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata, as_microdata
@@ -30,7 +30,7 @@ from sfumato.errors import MeasureError, ParameterError, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure(Declared):
+class Measure(Told):
     """The base of every measure. Direction and bounds are data, not prose."""
 
     direction: ClassVar[Literal["lower", "higher"]] = "lower"

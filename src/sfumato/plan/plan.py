@@ -82,6 +82,7 @@ class Plan:
         for one in self.measures:
             if not isinstance(one, Measure):
                 raise ParameterError(f"a measure must be a measure, not {one!r}")
+        set_(self, "measures", tuple(one.given(context) for one in self.measures))
         if isinstance(self.limits, Mapping):
             set_(self, "limits", tuple(limits_of(self.limits)))
         if isinstance(self.release, Mapping):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.hierarchy import Hierarchy
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
-from sfumato.data.schema import Schema
+from sfumato.data.schema import Schema, Variable
 from sfumato.draws import Draws
 from sfumato.errors import Problem
 
@@ -92,7 +93,7 @@ class TCloseness(RiskMeasure):
         used = {name: self.distance_of(masked, name) for name in names}
 
         def judge(name: str, counts: ValueCounts) -> tuple[FloatArray, BoolArray]:
-            found = distances(counts, used[name], masked.schema, name)
+            found = distances(counts, used[name], masked.schema[name], self.context.base)
             return found, np.asarray(found > self.t + 1e-12)
 
         found = judged(table, masked, names, judge)
@@ -113,12 +114,11 @@ class TCloseness(RiskMeasure):
         return "equal" if data.kind(name) == "categorical" else "ordered"
 
 
-def distances(counts: ValueCounts, distance: str, schema: Schema, name: str) -> FloatArray:
+def distances(counts: ValueCounts, distance: str, variable: Variable, base: Path = Path()) -> FloatArray:
     """Each cell's distance from the file, by the name of the ground distance."""
     if distance == "equal":
         return equal_distance(counts)
     if distance == "ordered":
-        return ordered_distance(counts, schema[name].order)
-    path = schema[name].hierarchy
-    assert path is not None  # checked before
-    return hierarchical_distance(counts, Hierarchy.read(path))
+        return ordered_distance(counts, variable.order)
+    assert variable.hierarchy is not None  # checked before
+    return hierarchical_distance(counts, Hierarchy.read(variable.hierarchy, base))
