@@ -1,0 +1,195 @@
+"""The log-linear population model of a table of keys: its fit, its risks, and how it is chosen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.stats.loglinear import LogLinear, Term, maximal
+from sfumato.stats.poisson import bias_terms, fit_poisson, grid_design, match_chance, unique_chance
+
+if TYPE_CHECKING:
+    from sfumato.cells import CellTable
+
+FloatArray = npt.NDArray[np.float64]
+Weighting: TypeAlias = Literal["none", "pml", "ce", "weighted"]
+
+
+@dataclass(frozen=True)
+class PopulationModel:
+    """Risks of each cell, and the diagnostics of the model they come from."""
+
+    terms: list[Term]
+    unique: FloatArray
+    """P(F = 1 | f = 1) of each cell."""
+    match: FloatArray
+    """E(1/F | f) of each cell."""
+    bias_1: float
+    bias_2: float
+    sdcmicro_1: float
+    sdcmicro_2: float
+    deviation: float
+
+    def figures(self, single: npt.NDArray[np.bool_]) -> tuple[float, float, float, float]:
+        return (
+            float(self.unique[single].sum()), float(self.match[single].sum()), self.bias_1, self.bias_2,
+        )  # fmt: skip
+
+
+def fit_population(
+    table: CellTable,
+    people: float,
+    interactions: str,
+    terms: Sequence[Term],
+    weighting: Weighting,
+    scores: dict[int, FloatArray],
+) -> tuple[PopulationModel, list[tuple[Any, ...]]]:
+    """The model asked for, or the one that the diagnostics choose, with what was tried on the way."""
+    keys = len(table.keys)
+    main: list[Term] = [(j,) for j in range(keys)]
+    pairs: list[Term] = list(itertools.combinations(range(keys), 2))
+
+    def fit(extra: Sequence[Term]) -> PopulationModel:
+        return _fit(table, people, maximal([*main, *extra]), weighting, scores)
+
+    if interactions != "choose":
+        return fit(terms if interactions == "given" else pairs if interactions == "two_way" else []), []
+    return _chosen(table, fit, _by_association(table, pairs))
+
+
+def _chosen(
+    table: CellTable, fit: Callable[[Sequence[Term]], PopulationModel], pairs: list[Term]
+) -> tuple[PopulationModel, list[tuple[Any, ...]]]:
+    """The number of interactions, taken in order, whose bias B1 is nearest to nothing.
+
+    A model that is too simple has B > 0, one that follows the sample too closely B < 0, and each
+    interaction lowers it: the change of sign is found by halving.
+    """
+    tried: dict[int, PopulationModel] = {}
+
+    def bias(number: int) -> float:
+        if number not in tried:
+            tried[number] = fit(pairs[:number])
+        return tried[number].bias_1
+
+    low, high = 0, len(pairs)
+    if bias(low) > 0 and high and bias(high) < 0:
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if bias(middle) > 0 else (low, middle)
+    single = table.counts == 1
+    best = min(tried, key=lambda k: (abs(tried[k].bias_1) if math.isfinite(tried[k].bias_1) else 0.0, k))
+    rows = [(k, *tried[k].figures(single)) for k in sorted(tried)]
+    return tried[best], rows
+
+
+def _by_association(table: CellTable, pairs: Sequence[Term]) -> list[Term]:
+    """Pairs of keys, the most dependent first: by G² per degree of freedom of their two-way table."""
+    strength: dict[Term, float] = {}
+    for a, b in pairs:
+        shape = (int(table.sizes[a]), int(table.sizes[b]))
+        at = table.codes[a].astype(np.int64) * shape[1] + table.codes[b]
+        joint = np.bincount(at, weights=table.counts, minlength=shape[0] * shape[1]).reshape(shape)
+        alone = np.outer(joint.sum(axis=1), joint.sum(axis=0)) / max(joint.sum(), 1.0)
+        there = joint > 0
+        g2 = 2 * float((joint[there] * np.log(joint[there] / alone[there])).sum())
+        strength[(a, b)] = g2 / max((shape[0] - 1) * (shape[1] - 1), 1)
+    return sorted(strength, key=lambda pair: -strength[pair])
+
+
+def _fit(
+    table: CellTable, people: float, terms: list[Term], weighting: Weighting, scores: dict[int, FloatArray]
+) -> PopulationModel:
+    counts = table.counts.astype(np.float64)
+    sizes = [int(s) for s in table.sizes]
+    overall = min(table.records / people, 1.0)
+    own = np.full(len(counts), overall)
+    weights = table.weights if table.weights is not None else counts / overall
+    if weighting in ("pml", "ce"):
+        own = np.minimum(counts / weights, 1.0)
+    deviation = 0.0
+    if weighting in ("ce", "weighted") or scores:
+        mean, theirs, every = _by_regression(table, terms, weighting, scores, weights, overall)
+    else:
+        target = weights if weighting == "pml" else counts
+        fit = LogLinear.fit(table.codes, target, sizes, terms)
+        scale = 1.0 if weighting == "pml" else 1 / overall
+        mean = fit.at(table.codes) * scale
+        theirs = mean * overall
+        levels, mass = fit.spectrum()
+        every, deviation = (levels * scale, mass), fit.deviation
+    bias = _biases(counts, mean, own, overall, every)
+    single = table.counts == 1
+    there = theirs[single] * (1 - own[single])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        second = np.where(there > 0, -np.expm1(-there) / there, 1.0)
+    return PopulationModel(
+        terms,
+        unique_chance(mean, own),
+        match_chance(table.counts, mean, own),
+        *bias,
+        float(np.exp(-there).sum()) / len(counts),
+        float(second.sum()) / len(counts),
+        deviation,
+    )
+
+
+def _by_regression(
+    table: CellTable,
+    terms: list[Term],
+    weighting: Weighting,
+    scores: dict[int, FloatArray],
+    weights: FloatArray,
+    overall: float,
+) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
+    """λ of the cells, the expected sample counts in sdcMicro's reading, and λ of every combination."""
+    sizes = [int(s) for s in table.sizes]
+    grid, design = grid_design(sizes, terms, scores)
+    places = np.ravel_multi_index(tuple(table.codes.astype(np.int64)), sizes)
+    counts, held = np.zeros(grid.shape[1]), np.zeros(grid.shape[1])
+    counts[places], held[places] = table.counts, weights
+    if weighting == "ce":
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inverse = np.where(held > 0, counts / held, overall)
+        every = fit_poisson(design, counts, np.log(inverse)) / inverse
+        # sdcMicro's offset: 0 for empty combinations, and 0.1 added to all.
+        theirs = fit_poisson(design, counts, np.log(np.where(held > 0, inverse, 0.0) + 0.1))
+    elif weighting == "weighted":
+        theirs = fit_poisson(np.column_stack([design, held]), counts)
+        every = theirs / overall
+    elif weighting == "pml":
+        every = fit_poisson(design, held)
+        theirs = every * overall
+    else:
+        theirs = fit_poisson(design, counts)
+        every = theirs / overall
+    return every[places], theirs[places], (every, np.ones(len(every)))
+
+
+def _biases(
+    counts: FloatArray,
+    mean: FloatArray,
+    own: FloatArray,
+    overall: float,
+    every: tuple[FloatArray, FloatArray],
+) -> tuple[float, float]:
+    """B1/√V1 and B2/√V2 over all combinations: what an empty one adds for all, mended for the others."""
+    if overall >= 1:
+        return math.nan, math.nan
+    levels, mass = every
+    flat = np.full(len(levels), overall)
+    empty = [float((mass * t).sum()) for t in bias_terms(np.zeros(len(levels)), levels, flat)]
+    here = [float(t.sum()) for t in bias_terms(counts, mean, own)]
+    same = np.full(len(counts), overall)
+    away = [float(t.sum()) for t in bias_terms(np.zeros(len(counts)), mean, same)]
+    total = [e + h - a for e, h, a in zip(empty, here, away, strict=True)]
+    return (
+        total[0] / math.sqrt(total[2]) if total[2] > 0 else math.nan,
+        total[1] / math.sqrt(total[3]) if total[3] > 0 else math.nan,
+    )
