@@ -23,7 +23,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.contract.mask import Context, Mask
+from sfumato.contract.context import Context
+from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Measure
 from sfumato.contract.parameters import Declared
 from sfumato.data.microdata import Microdata, as_microdata

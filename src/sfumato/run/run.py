@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.contract.context import Context
 from sfumato.contract.guarantees import Check
-from sfumato.contract.mask import Context, Mask, Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.measure import Measure
 from sfumato.contract.result import Result, Results
 from sfumato.data.differences import changed, same_memory

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,21 @@ import numpy.typing as npt
 from sfumato.stats.loglinear import LogLinear, Term, maximal
 from sfumato.stats.poisson import bias_terms, fit_poisson, grid_design, match_chance, unique_chance
 
-if TYPE_CHECKING:
-    from sfumato.cells import CellTable
-
 FloatArray = npt.NDArray[np.float64]
 Weighting: TypeAlias = Literal["none", "pml", "ce", "weighted"]
+
+
+class KeyTable(Protocol):
+    """The combinations of keys that occur in a sample: codes (keys × combinations), counts, weights."""
+
+    @property
+    def codes(self) -> npt.NDArray[Any]: ...
+    @property
+    def counts(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def weights(self) -> FloatArray | None: ...
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class PopulationModel:
 
 
 def fit_population(
-    table: CellTable,
+    table: KeyTable,
     people: float,
     interactions: str,
     terms: Sequence[Term],
@@ -51,7 +61,7 @@ def fit_population(
     scores: dict[int, FloatArray],
 ) -> tuple[PopulationModel, list[tuple[Any, ...]]]:
     """The model asked for, or the one that the diagnostics choose, with what was tried on the way."""
-    keys = len(table.keys)
+    keys = len(table.sizes)
     main: list[Term] = [(j,) for j in range(keys)]
     pairs: list[Term] = list(itertools.combinations(range(keys), 2))
 
@@ -64,7 +74,7 @@ def fit_population(
 
 
 def _chosen(
-    table: CellTable, fit: Callable[[Sequence[Term]], PopulationModel], pairs: list[Term]
+    table: KeyTable, fit: Callable[[Sequence[Term]], PopulationModel], pairs: list[Term]
 ) -> tuple[PopulationModel, list[tuple[Any, ...]]]:
     """The number of interactions, taken in order, whose bias B1 is nearest to nothing.
 
@@ -89,7 +99,7 @@ def _chosen(
     return tried[best], rows
 
 
-def _by_association(table: CellTable, pairs: Sequence[Term]) -> list[Term]:
+def _by_association(table: KeyTable, pairs: Sequence[Term]) -> list[Term]:
     """Pairs of keys, the most dependent first: by G² per degree of freedom of their two-way table."""
     strength: dict[Term, float] = {}
     for a, b in pairs:
@@ -104,11 +114,11 @@ def _by_association(table: CellTable, pairs: Sequence[Term]) -> list[Term]:
 
 
 def _fit(
-    table: CellTable, people: float, terms: list[Term], weighting: Weighting, scores: dict[int, FloatArray]
+    table: KeyTable, people: float, terms: list[Term], weighting: Weighting, scores: dict[int, FloatArray]
 ) -> PopulationModel:
     counts = table.counts.astype(np.float64)
     sizes = [int(s) for s in table.sizes]
-    overall = min(table.records / people, 1.0)
+    overall = min(float(table.counts.sum()) / people, 1.0)
     own = np.full(len(counts), overall)
     weights = table.weights if table.weights is not None else counts / overall
     if weighting in ("pml", "ce"):
@@ -141,7 +151,7 @@ def _fit(
 
 
 def _by_regression(
-    table: CellTable,
+    table: KeyTable,
     terms: list[Term],
     weighting: Weighting,
     scores: dict[int, FloatArray],
