@@ -41,8 +41,8 @@ class BetaLikeness(RiskMeasure):
     >>> import polars as pl, sfumato as sf
     >>> data = sf.Microdata(pl.DataFrame({"AGE": [3, 3, 4, 4], "ILL": ["a", "a", "a", "b"]}))
     >>> found = sf.measure(data, sf.BetaLikeness(keys=["AGE"], sensitive=["ILL"], beta=0.5))[0]
-    >>> found.value, found.likeness
-    (2, 1.0)
+    >>> found.value, found.likeness  # AGE 3: (1 − ¾)/¾ is above −ln ¾; AGE 4: (½ − ¼)/¼ is above β
+    (4, 1.0)
     """
 
     name: ClassVar[str] = "beta_likeness"
