@@ -20,7 +20,7 @@ def data(**roles: object) -> sf.Microdata:
             "BORN": born,
             "NAME": [f"person {k}" for k in range(N)],
             "W": [k + 0.5 for k in range(N)],
-            "PAY": [float(k) for k in range(N)],
+            "PAY": [float(37 * k % 101) for k in range(N)],
             "TAX": [float(k % 7) for k in range(N)],
         }
     )

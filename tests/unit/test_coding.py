@@ -159,12 +159,13 @@ def test_columns_that_cant_be_coded() -> None:
         TopBottomCode(columns=["M"], top=9).mask(data)
 
 
-def test_a_sum_rule_is_warned_of() -> None:
-    schema = sf.Schema(variables={"T": {"sum_of": ["A", "B"]}})  # type: ignore[dict-item]
-    types = {"T": pl.Int64(), "A": pl.Int64(), "B": pl.Int64()}
-    for column in "TAB":
-        problems = TopBottomCode(columns=[column], top=5).check(schema, types)
-        assert [p.severity for p in problems] == ["warning"]
+def test_a_sum_rule_is_kept() -> None:
+    """By hand: A coded at 5 makes the totals 5 + 1, 2 + 2 and 5 + 9; a total coded alone is refused."""
+    frame = pl.DataFrame({"A": [7, 2, 9], "B": [1, 2, 9], "T": [8, 4, 18]})
+    data = sf.Microdata(frame, sf.Schema(variables={"T": {"sum_of": ["A", "B"]}}))  # type: ignore[dict-item]
+    assert TopBottomCode(columns=["A"], top=5).mask(data).frame["T"].to_list() == [6, 4, 14]
+    with pytest.raises(MaskError, match="A \\+ B gives it back"):
+        TopBottomCode(columns=["T"], top=5).mask(data)
 
 
 def test_codes_that_meet() -> None:

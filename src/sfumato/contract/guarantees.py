@@ -15,6 +15,7 @@ import polars as pl
 
 from sfumato.data.differences import changed, changed_rows, same_memory
 from sfumato.data.microdata import Microdata
+from sfumato.data.rules import Rule, SumOf, judgeable, values_of
 from sfumato.errors import counted
 
 
@@ -158,6 +159,55 @@ class SumRule(Guarantee):
 
 
 @dataclass(frozen=True)
+class RuleKept(Guarantee):
+    """A rule of the schema holds in every record where it did before, or hides two of its members."""
+
+    rule: Rule
+
+    def describe(self) -> str:
+        return f"{self.rule} in every record where it held before"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        if not judgeable(after, self.rule):
+            return None  # a member became text; what that leaves to compute is looked at before a release
+        members = self.rule.members
+        now = values_of(after, members)
+        there = np.sum([np.isfinite(now[m]) for m in members], axis=0)
+        open_ = (there == len(members)) & ~self.rule.holds(now) | (there == len(members) - 1)
+        n = int((self.rule.holds(values_of(before, members)) & open_).sum()) if open_.any() else 0
+        return f"the rule {self.rule} is broken in {counted(n, 'record')}" if n else None
+
+
+@dataclass(frozen=True)
+class NothingLost(Guarantee):
+    """No value of these columns becomes missing, undefined or infinite."""
+
+    columns: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"no value of {_names(self.columns)} is lost" if self.columns else "no value is lost"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        for column in self.columns:
+            if column not in before.columns or column not in after.columns:
+                continue
+            one, two = before.column(column), after.column(column)
+            if same_memory(one, two):
+                continue
+            lost = one.is_not_null() & two.is_null()
+            if two.dtype.is_float():
+                fine = one.is_finite() if one.dtype.is_float() else one.is_not_null()
+                lost |= fine & ~two.is_finite()
+            n = int(lost.fill_null(False).sum())
+            if n:
+                return (
+                    f"{counted(n, 'value')} of {column} ({one.dtype}) "
+                    f"{'is' if n == 1 else 'are'} missing or infinite afterwards"
+                )
+        return None
+
+
+@dataclass(frozen=True)
 class SameMoments(Guarantee):
     """Means (order 1) or means and covariances (order 2) stay, to a relative tolerance.
 
@@ -260,16 +310,10 @@ def broken_sums(
     A record with a missing total or component isn't judged. The tolerance is absolute for small
     totals and relative to the largest term for large ones.
     """
-    value = data.numbers(total)
-    added = np.zeros(len(data))
-    size = np.abs(value)
-    for component in components:
-        part = data.numbers(component)
-        added += part
-        size = np.maximum(size, np.abs(part))
-    with np.errstate(invalid="ignore"):
-        off = np.abs(value - added) > tolerance * np.maximum(size, 1.0)
-    return np.asarray(off & np.isfinite(value - added))
+    rule = SumOf(total, tuple(components))
+    values = values_of(data, rule.members)
+    there = np.logical_and.reduce([np.isfinite(v) for v in values.values()])
+    return np.asarray(there & ~rule.holds(values, tolerance))
 
 
 def _names(columns: Sequence[str]) -> str:

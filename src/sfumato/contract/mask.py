@@ -34,11 +34,13 @@ import polars as pl
 
 from sfumato.contract.context import Context, Told
 from sfumato.contract.disclosure import Fact, Kept
-from sfumato.contract.guarantees import Check, Guarantee, SameRecords, Untouched
+from sfumato.contract.guarantees import Check, Guarantee, NothingLost, RuleKept, SameRecords, Untouched
+from sfumato.data.follow import alone, follow, followers
 from sfumato.data.microdata import Microdata, as_microdata
+from sfumato.data.rules import judgeable, rules_of, strict
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Seed, as_seed
-from sfumato.errors import GuaranteeError, MaskError, Problem
+from sfumato.errors import GuaranteeError, MaskError, Problem, SfumatoError
 from sfumato.parallel import in_threads
 
 
@@ -79,6 +81,8 @@ class Mask(Told):
     """Where the method comes from."""
     moves_missing: ClassVar[bool] = False
     """Whether missing values change places like others; else they stay where they are."""
+    blanks: ClassVar[bool] = False
+    """Whether values may become missing; of any other mask, a run refuses that."""
 
     # -- what a mask says of itself ---------------------------------------------------------------
 
@@ -98,6 +102,28 @@ class Mask(Told):
         """What is wrong (or unwise: ``severity="warning"``) with this step, from the schema and the
         column types alone, before anything is run. Line 0; the plan knows the line."""
         return self.check_columns(types)
+
+    def check_rules(
+        self, schema: Schema, types: dict[str, pl.DataType], dropped: Sequence[str] = ()
+    ) -> list[Problem]:
+        """A result that this step would mask by itself, while its parts are released and give it back."""
+        if self.blanks or not rules_of(schema):
+            return []  # a suppressed result takes one of its parts with it
+        empty = Microdata(pl.DataFrame(schema=types), schema.restricted_to(types))
+        try:
+            columns, after = self.changes(empty), self.types_after(types)
+        except SfumatoError:  # something else is wrong with the step, and said by `check`
+            return []
+        # What becomes text can't be added up any more; other steps may do the same to the parts.
+        return [
+            Problem(
+                0,
+                f"{self.name} masks {rule.result}, but {rule.by(rule.result)} gives it back",
+                f"mask the parts ({rule.result} follows by itself), or drop one of these columns",
+            )
+            for rule in alone(empty.schema, columns, dropped)
+            if rule.result in after and after[rule.result].is_numeric()
+        ]
 
     def types_after(self, types: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
         """The column types once this step is done; override where a step changes or adds one."""
@@ -130,11 +156,25 @@ class Mask(Told):
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
         """The method itself. ``data`` has been checked; rows must stay in their order."""
 
+    def touches(self, data: Microdata) -> tuple[str, ...]:
+        """The columns that may change: those that the mask changes, and those that follow by a rule."""
+        own = tuple(self.changes(data))
+        return (*own, *followers(data.schema, own, blanks=self.blanks))
+
     def guarantees(self, data: Microdata) -> list[Guarantee]:
         """Everything promised on these data, the general promises included."""
-        touched = tuple(self.changes(data))
-        added = tuple(c for c in touched if c not in data.columns)
-        return [SameRecords(added), Untouched(touched), *self.keeps(data)]
+        own, touched = self.changes(data), self.touches(data)
+        added = tuple(c for c in own if c not in data.columns)
+        general = [SameRecords(added), Untouched(touched), *([] if self.blanks else [NothingLost(touched)])]
+        promised = [*general, *self.keeps(data)]
+        said = {g.describe() for g in promised}
+        for rule in rules_of(data.schema):
+            tied = set(rule.parts) & set(touched) and judgeable(data, rule)
+            kept = RuleKept(rule)
+            # A total that holds more than its parts: its step has its own way with it.
+            if tied and kept.describe() not in said and (rule.result not in own or strict(data, rule)):
+                promised.append(kept)
+        return promised
 
     def mask(self, data: Any, *, seed: Seed | int | None = None) -> Microdata:
         """The masked data; refuses, with a GuaranteeError, where a guarantee fails.
@@ -144,6 +184,7 @@ class Mask(Told):
         terminal unless told otherwise; a plan's run keeps it in ``run.warnings``.
         """
         data = as_microdata(data)
+        _refuse([p for p in self.check_rules(data.schema, data._types) if p.severity == "error"], self.name)
         masked, notes, _ = self.carry_out(data, as_seed(seed).draws(self.id or self.name))
         unwise = [p.message for p in self.check(data.schema, data._types) if p.severity == "warning"]
         for sentence in dict.fromkeys([*unwise, *notes.warnings]):
@@ -156,25 +197,40 @@ class Mask(Told):
         """Check, apply, verify: the masked data, the notes and the outcome of every guarantee."""
         if context is not None:
             return self.given(context).carry_out(data, draws)
-        problems = [p for p in self.check(data.schema, data._types) if p.severity == "error"]
-        if problems:
-            raise MaskError(
-                "; ".join(f"{self.name}: {p.message}" for p in problems),
-                hint="; ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None,
-            )
+        _refuse([p for p in self.check(data.schema, data._types) if p.severity == "error"], self.name)
         notes = Notes()
-        masked = self._apply(data, draws, notes) if len(data) else data
-        promised = self.guarantees(data) if len(data) else []
+        if not len(data):
+            return data, notes, []
+        own = tuple(self.changes(data))
+        masked, followed = follow(data, self._apply(data, draws, notes), own)
+        for column, records in followed.items():
+            notes.figure("records_that_followed", records, column)
+        promised = self.guarantees(data)
         if notes.log is not None:
             promised += self.logged(data, notes.log)
         checks = [g.check(data, masked) for g in promised]
         failed = [c for c in checks if not c.ok]
+        both = [c for c in followed if c in own]
+        if failed and both:
+            raise MaskError(
+                f"{self.name} masks {' and '.join(both)} and columns that add up to it, and can't keep both: "
+                + "; ".join(f"{c.guarantee}: {c.detail}" for c in failed),
+                hint=f"leave {' and '.join(both)} out of the step: it follows its parts by itself",
+            )
         if failed:
             raise GuaranteeError(
                 "\n".join(f"{self.name} broke its guarantee: {c.guarantee}: {c.detail}" for c in failed),
                 hint="nothing was released; this is a defect of the mask or of its parameters",
             )
         return masked, notes, checks
+
+
+def _refuse(problems: Sequence[Problem], name: str) -> None:
+    if problems:
+        raise MaskError(
+            "; ".join(f"{name}: {p.message}" for p in problems),
+            hint="; ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

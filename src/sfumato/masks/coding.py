@@ -115,7 +115,6 @@ class TopBottomCode(RowsMask):
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = self.check_columns(types)
-        totals = {part: total for total, parts in schema.sums.items() for part in (total, *parts)}
         for column in self.columns:
             if column in types and types[column].is_temporal():
                 out.append(
@@ -126,9 +125,6 @@ class TopBottomCode(RowsMask):
                 if code is not None and schema[column].is_missing_code(code):
                     hint = "coded values would look missing; take another code"
                     out.append(Problem(0, f"the {side} code {code:g} of {column} is a missing code", hint))
-            if column in totals:
-                what = f"coding {column} breaks the sum rule of {totals[column]}"
-                out.append(Problem(0, what, "code before the total is made", "warning"))
         return out
 
     def changes(self, data: Microdata) -> Sequence[str]:

@@ -162,7 +162,8 @@ class LinkageSwap(Mask):
 
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         string = self._string(data.schema)
-        rules = [SumRule(t, p) for t, p in data.schema.sums.items() if t in string]
+        sums = data.schema.sums.items()
+        rules = [SumRule(t, p) for t, p in sums if t in string and not data.schema[t].residual]
         return [SameStrings(string, self.cells, self.class_width, self.min_candidates), *rules]
 
     # -- what it does -------------------------------------------------------------------------------

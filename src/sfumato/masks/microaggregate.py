@@ -14,9 +14,8 @@ from sfumato.contract.guarantees import Guarantee, SameMoments
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
-from sfumato.data.schema import Schema
 from sfumato.draws import Draws
-from sfumato.errors import MaskError, Problem
+from sfumato.errors import MaskError
 from sfumato.masks.noise.fit import refuse_huge
 from sfumato.parallel import in_threads
 
@@ -63,22 +62,6 @@ class Microaggregate(Mask):
         if both:
             return [(f"{both[0]} can't be aggregated within itself", "take it out of `within`")]
         return ()
-
-    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
-        out = self.check_columns(types)
-        for total, parts in schema.sums.items():
-            named = {total, *parts}
-            # A mean of sums is the sum of the means, if all of them are averaged over one group.
-            if named & set(self.columns) and not (named <= set(self.columns) and self.together):
-                out.append(
-                    Problem(
-                        0,
-                        f"{total} = {' + '.join(parts)} will not hold after microaggregation",
-                        "aggregate the total and all its parts together",
-                        "warning",
-                    )
-                )
-        return out
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns

@@ -15,9 +15,8 @@ from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.codes import code_column
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
-from sfumato.data.schema import Schema
 from sfumato.draws import Draws
-from sfumato.errors import MaskError, Problem, did_you_mean
+from sfumato.errors import MaskError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +79,6 @@ class Pram(Mask):
         named = all(c in matrix for c in self.columns)
         table: Any = matrix[column] if named else matrix
         return table if isinstance(table, Mapping) else {}
-
-    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
-        out = self.check_columns(types)
-        summed = {c for total, parts in schema.sums.items() for c in (total, *parts)}
-        out += [
-            Problem(0, f"{c} is part of a sum, which PRAM breaks", None, "warning")
-            for c in self.columns
-            if c in summed
-        ]
-        return out
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns

@@ -53,6 +53,7 @@ class LocalSuppress(Mask):
     """
 
     name: ClassVar[str] = "local_suppress"
+    blanks: ClassVar[bool] = True
     reference: ClassVar[str] = "de Waal, Willenborg (1998)"
 
     tolerance: int = parameter(3, doc="Each combination must have at least this many records.", at_least=2)

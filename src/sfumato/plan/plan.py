@@ -235,7 +235,8 @@ class Plan:
         types: dict[str, pl.DataType] = dict(data._types)
         for at, step in enumerate(self.steps):
             out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
-            own = [*_breaks_a_role(step, data.schema), *step.check_units()]
+            rules = step.check_rules(data.schema, types, self.release.drop)
+            own = [*_breaks_a_role(step, data.schema), *step.check_units(), *rules]
             out += [_at(p, lines, "step", at) for p in own]
             types = step.types_after(types)
         for at, one in enumerate(self.measures):

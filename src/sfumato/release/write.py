@@ -26,6 +26,7 @@ from sfumato.data.schema import Range, Schema
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
 from sfumato.io.arrow import plain
 from sfumato.io.atomic import new_folder
+from sfumato.run.derivable import WAY_OUT
 
 if TYPE_CHECKING:
     from sfumato.run.run import Run
@@ -61,6 +62,13 @@ def write_release(
     broken = [c for s in run.steps for c in s.checks if not c.ok]
     if broken:
         raise GuaranteeError("\n".join(f"{c.guarantee}: {c.detail}" for c in broken))
+    back = [d for d in run.derivations if d.certain]
+    if back:
+        raise GuaranteeError(
+            "nothing was released, because hidden values can be computed from the release:\n"
+            + "\n".join(f"  {d}" for d in back),
+            hint=WAY_OUT,
+        )
     failed = [x for x in run.limits if not x.ok]
     if failed and not despite_limits:
         raise ReleaseError(

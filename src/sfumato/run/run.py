@@ -32,7 +32,9 @@ from sfumato.plan.audience import BATTERY
 from sfumato.plan.check import vet
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
+from sfumato.run.derivable import WAY_OUT, Derivation, derivable
 from sfumato.run.exposure import exposure
+from sfumato.run.predictable import predictable
 from sfumato.run.unmasked import as_collected, cautions
 from sfumato.run.verdict import Verdict, judged
 
@@ -87,11 +89,14 @@ class Run:
     seconds: float
     seed: Seed = field(repr=False)
     warnings: list[str] = field(default_factory=list)
+    derivations: list[Derivation] = field(default_factory=list)
+    """Hidden values that come back by a rule of the schema; a certain one forbids a release."""
 
     @property
     def ok(self) -> bool:
-        """Whether every guarantee and every limit holds."""
-        return all(c.ok for s in self.steps for c in s.checks) and all(x.ok for x in self.limits)
+        """Whether every guarantee and every limit holds, and no hidden value comes back."""
+        promised = all(c.ok for s in self.steps for c in s.checks)
+        return promised and all(x.ok for x in self.limits) and not any(d.certain for d in self.derivations)
 
     def measure(self, *measures: Measure, seed: Seed | int | None = 0) -> Results:
         """Measures of this run's original and masked data."""
@@ -165,6 +170,11 @@ def carry_out(
         said += [f"step {label}: {w}" for w in notes.warnings]
         current = after
     said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop, data)
+    released = [c for c in current.columns if c not in plan.release.drop]
+    found = derivable(data, current, released)
+    said += [f"{d} ({WAY_OUT})" if d.certain else str(d) for d in found]
+    if measure:
+        said += predictable(data, current, released)
     if not plan.release.shuffle:
         said.append("the records are released in their original order, which leads back to the source")
     results = []
@@ -188,7 +198,7 @@ def carry_out(
     limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
-    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said)
+    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said, found)
 
 
 def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:
@@ -218,7 +228,7 @@ def _sentence(problem: Problem) -> str:
 
 def _touched(mask: Mask, before: Microdata, after: Microdata) -> dict[str, int]:
     out = {}
-    for column in mask.changes(before):
+    for column in mask.touches(before):
         if column not in before.columns:
             out[column] = len(after)
             continue
