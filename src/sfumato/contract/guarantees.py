@@ -180,9 +180,13 @@ class RuleKept(Guarantee):
 
 @dataclass(frozen=True)
 class NothingLost(Guarantee):
-    """No value of these columns becomes missing, undefined or infinite."""
+    """No value of these columns becomes missing, undefined or infinite.
+
+    ``moved``: missing values may change places, but a column that had none gets none.
+    """
 
     columns: tuple[str, ...]
+    moved: bool = False
 
     def describe(self) -> str:
         return f"no value of {_names(self.columns)} is lost" if self.columns else "no value is lost"
@@ -194,17 +198,20 @@ class NothingLost(Guarantee):
             one, two = before.column(column), after.column(column)
             if same_memory(one, two):
                 continue
-            lost = one.is_not_null() & two.is_null()
-            if two.dtype.is_float():
-                fine = one.is_finite() if one.dtype.is_float() else one.is_not_null()
-                lost |= fine & ~two.is_finite()
-            n = int(lost.fill_null(False).sum())
+            had, has = _there(one), _there(two)
+            n = int((had & ~has).sum()) if not self.moved or had.all() else 0
             if n:
                 return (
                     f"{counted(n, 'value')} of {column} ({one.dtype}) "
                     f"{'is' if n == 1 else 'are'} missing or infinite afterwards"
                 )
         return None
+
+
+def _there(series: pl.Series) -> pl.Series:
+    """Which values are neither null nor undefined nor infinite."""
+    fine = series.is_not_null()
+    return fine & series.is_finite().fill_null(False) if series.dtype.is_float() else fine
 
 
 @dataclass(frozen=True)

@@ -165,8 +165,10 @@ class Mask(Told):
         """Everything promised on these data, the general promises included."""
         own, touched = self.changes(data), self.touches(data)
         added = tuple(c for c in own if c not in data.columns)
-        general = [SameRecords(added), Untouched(touched), *([] if self.blanks else [NothingLost(touched)])]
-        promised = [*general, *self.keeps(data)]
+        promised: list[Guarantee] = [SameRecords(added), Untouched(touched)]
+        if not self.blanks:
+            promised.append(NothingLost(touched, self.moves_missing))
+        promised += self.keeps(data)
         said = {g.describe() for g in promised}
         for rule in rules_of(data.schema):
             tied = set(rule.parts) & set(touched) and judgeable(data, rule)
