@@ -105,6 +105,8 @@ def test_a_recoded_part_is_refused_until_another_column_goes_too(tmp_path) -> No
     step = sf.Recode(column="A", width=100)
     run = sf.Plan(steps=[step]).run(data, seed=1)
     assert not run.ok
+    assert not run.verdict.safe
+    assert "SUB − B" in run.verdict.text
     assert any("A comes back in 200 of 200 hidden values: SUB − B" in w for w in run.warnings)
     with pytest.raises(GuaranteeError, match="SUB − B"):
         run.release(tmp_path / "r", despite_limits=True)

@@ -118,6 +118,7 @@ class Run:
             self.original,
             self.masked,
             [(s.mask, s.notes) for s in self.steps],
+            [str(d) for d in self.derivations if d.certain],
         )
 
     def release(
@@ -171,8 +172,8 @@ def carry_out(
         current = after
     said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop, data)
     released = [c for c in current.columns if c not in plan.release.drop]
-    found = derivable(data, current, released)
-    said += [f"{d} ({WAY_OUT})" if d.certain else str(d) for d in found]
+    back = derivable(data, current, released)
+    said += [f"{d} ({WAY_OUT})" if d.certain else str(d) for d in back]
     if measure:
         said += predictable(data, current, released)
     if not plan.release.shuffle:
@@ -198,7 +199,7 @@ def carry_out(
     limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
-    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said, found)
+    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said, back)
 
 
 def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:

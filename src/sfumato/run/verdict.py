@@ -26,6 +26,7 @@ from sfumato.data.microdata import Microdata
 from sfumato.plan.audience import BATTERY, PUBLIC, RESEARCH, Audience
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
+from sfumato.run.derivable import WAY_OUT
 from sfumato.run.exposure import least_group
 from sfumato.run.unmasked import AsCollected
 
@@ -85,9 +86,11 @@ def judged(
     data: Microdata,
     masked: Microdata,
     steps: Sequence[tuple[Mask, Notes]],
+    back: Sequence[str] = (),
 ) -> Verdict:
-    """The verdict on what a run found: its limits with the figures measured, and the columns as collected."""
-    always = [*_broken(broken), *_bare(bare)]
+    """The verdict on what a run found: its limits with the figures measured, the columns as collected, and
+    the hidden values that a rule of the schema gives ``back``."""
+    always = [*_broken(broken), *(Reason(False, d, WAY_OUT) for d in back), *_bare(bare)]
     measures = {i: m for i, m in zip(plan.measure_ids(), plan.measures, strict=True)}
     risk = [o for o in outcomes if _is_risk(o[0], measures)]
     if not risk:
