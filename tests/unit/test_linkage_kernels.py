@@ -257,3 +257,72 @@ def test_patterns_are_counted_as_the_twin_counts_them():
                 code += state * 3**j
             expected[code] += 1
     np.testing.assert_array_equal(counts, expected)
+
+
+# -- the auction ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "rounded"), [(60, 60, False), (50, 70, False), (60, 60, True), (40, 44, True)]
+)
+@pytest.mark.parametrize("top", [2, 8, 64])
+def test_an_auction_is_as_near_to_the_best_as_it_says(n, m, rounded, top):
+    """Against SciPy's exact assignment: never above it, and below it by at most the gap."""
+    rng = np.random.default_rng(n + m + top)
+    X = rng.normal(size=(n, 3))
+    Z = np.vstack([X, rng.normal(size=(max(m - n, 0), 3))]) + 0.8 * rng.normal(size=(m, 3))
+    if rounded:
+        X, Z = np.round(X), np.round(Z)
+    fields = compare.point_fields("abc", X, Z)
+    made = blocks.make_blocks(data(X), data(Z), [], draws())
+    scan = sparse.Scan(fields, made, np.arange(n))
+    scan.best(top)
+    solved = scan.auctioned(1e12)
+    W = -((X[:, None] - Z[None]) ** 2).sum(axis=2)
+    best = W[linear_sum_assignment(W, maximize=True)].sum()
+    assert len(set(solved.match.tolist())) == n
+    total = W[np.arange(n), solved.match].sum()
+    assert total == pytest.approx(np.nansum(solved.weight))
+    assert best - solved.gap - 1e-9 <= total <= best + 1e-9
+    assert solved.gap < 0.05 * abs(best)
+
+
+def test_an_auction_that_may_not_look_again_says_that_it_does_not_know():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 2))
+    fields = compare.point_fields("ab", X, X + rng.normal(size=X.shape))
+    scan = sparse.Scan(fields, blocks.make_blocks(data(X), data(X), [], draws()), np.arange(200))
+    scan.best(3)
+    solved = scan.auctioned(100)
+    linked = solved.match[solved.match >= 0]
+    assert len(set(linked.tolist())) == len(linked)
+    assert solved.gap == np.inf
+
+
+@pytest.mark.parametrize("way", ["dense", "sparse", "auction", "nearest"])
+def test_every_path_finds_by_chance_what_holds_no_information(way):
+    """Categories alone, 100 cells of records all alike: one in a cell is found by chance, whatever the path.
+
+    The candidates' path gave .52 where chance is .025: edges were in file order, and ties fell on the truth.
+    """
+    rng = np.random.default_rng(6)
+    cells = np.repeat(np.arange(40), 20)
+    rates = []
+    for seed in range(6):
+        codes = rng.permutation(cells)[:, None]
+        fields = compare.flag_fields("c", codes, codes, np.ones(1))
+        truth = np.arange(len(codes))
+        frame = data(codes.astype(float))
+        made = blocks.make_blocks(frame, frame, [], draws(seed))
+        if way == "auction":
+            scan = sparse.Scan(fields, made, truth)
+            scan.best(8)
+            match = scan.auctioned(1e12).match
+        else:
+            dense = {"dense": 10**9, "sparse": 0, "nearest": 0}[way]
+            match = assign.link(
+                fields, made, truth, one_to_one=way != "nearest", candidates=8, dense_pairs=dense
+            ).match
+        rates.append((match == truth).mean())
+    # 800 records in cells of 20: 40 expected of 800, Poisson; six draws, five standard errors.
+    assert abs(np.mean(rates) - 0.05) < 5 * np.sqrt(40 / 6) / 800

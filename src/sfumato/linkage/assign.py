@@ -19,8 +19,8 @@ from sfumato.linkage.fields import Fields
 from sfumato.linkage.sparse import ROUNDS, Scan, assign_large, in_order, sparse_kernels
 from sfumato.parallel import in_threads
 
-DENSE_PAIRS: Final = 9_000_000
-"""The largest block that is held as a matrix (72 MB of weights)."""
+DENSE_PAIRS: Final = 1_500_000
+"""The largest block that is held as a matrix; beyond it candidates and an auction are quicker."""
 _TASK_PAIRS: Final = 2_000_000
 
 

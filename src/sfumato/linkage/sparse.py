@@ -7,8 +7,12 @@ proves most records without another look; those of the others are scanned, and w
 improve the total, it becomes a candidate and the assignment is solved again. Where that doesn't end
 within the rounds allowed, the result says by how much, at most, its total falls short.
 
+Where many records want the same few, that would take hours. They are then served by an auction
+(``sfumato.kernels.linkage_auction``), which looks at all pairs too and says how far, at most, it is off.
+
 As many records as possible are linked, and among such assignments the heaviest is chosen, as in a
-matrix.
+matrix. Records go by their places in the blocks' random order throughout: in file order, a tie would be
+broken in favour of the truth.
 """
 
 from __future__ import annotations
@@ -29,6 +33,12 @@ ROUNDS: Final = 24
 HARD: Final = 5e9
 """Unsettled records times candidate pairs, beyond which no proof is tried: it could take hours."""
 _MORE: Final = 24  # candidates that a record gets in one round
+_EASY: Final = 2e7  # unsettled records times candidate pairs, up to which the exact way is quick
+_CROWDED: Final = 0.3  # so many records that want what another wants call for an auction at once
+_LAST_STEP: Final = 1e-3  # the auction's last step, as a share of the candidates' mean spread
+_SMALLER: Final = 5.0
+RELISTED: Final = 4e10
+"""How many pairs an auction may compare again before it keeps to the candidates it has."""
 _EXACT: Final = 1e-9  # rounding, as a share of the weights' range
 
 
@@ -93,6 +103,12 @@ class Scan:
         kept = np.ones(len(blocks), dtype=np.bool_) if only is None else only
         self.places = np.flatnonzero(np.repeat(kept, left_sizes))
         self.nearest = np.zeros(len(blocks.left))
+        self.left, self.right = blocks.left, blocks.right
+
+    def renamed(self, left: IntArray, right: IntArray) -> Scan:
+        """The same pairs, the records of both files under these new numbers."""
+        self.left, self.right = left[self.blocks.left], right[self.blocks.right]
+        return self
 
     def best(self, candidates: int) -> tuple[Edges, FloatArray]:
         """Every record's best candidates, and the most that a pair left out can weigh (−∞: none is)."""
@@ -119,16 +135,44 @@ class Scan:
 
         in_threads(run, _shares(len(rows)))
         here = np.arange(k)[None, :] < sizes[:, None]
-        left = self.blocks.left[rows]
+        left = self.left[rows]
         bound = np.full(self.n, -np.inf)
         bound[left[width > k]] = weights[width > k, 0]
-        return Edges(np.repeat(left, sizes), self.blocks.right[places[here]], weights[here]), bound
+        self.lists = places, weights, sizes
+        return Edges(np.repeat(left, sizes), self.right[places[here]], weights[here]), bound
+
+    def auctioned(self, budget: float) -> Solved:
+        """All records served by an auction, from the lists of the last look."""
+        from sfumato.kernels.linkage_auction import auction
+
+        places, weights, sizes = self.lists[0].copy(), self.lists[1].copy(), self.lists[2]
+        rows, k = self.places, places.shape[1]
+        width = (self.high - self.low)[rows]
+        places[np.arange(k)[None, :] >= sizes[:, None]] = -1
+        tau = np.where(width > k, weights[:, 0], -np.inf)
+        held = np.where(places >= 0, weights, np.nan)
+        # How much is at stake for a person; where his candidates are all alike, between persons.
+        inside = float(np.mean(np.nanmax(held, axis=1) - np.nanmin(held, axis=1)))
+        spread = inside or float(np.nanmax(held) - np.nanmin(held)) or 1.0
+        last = _LAST_STEP * spread
+        steps = [last]
+        sizes_here = self.blocks.sizes
+        if (sizes_here[0] == sizes_here[1]).all():  # else prices of earlier rounds would stay on free records
+            while steps[-1] < spread / _SMALLER:
+                steps.append(steps[-1] * _SMALLER)
+        found, weight, _, gap = auction(
+            rows, self.low, self.high, self.arrays, places, weights, tau, np.array(steps[::-1]), budget
+        )
+        match, value = np.full(self.n, -1, dtype=np.int64), np.full(self.n, np.nan)
+        has = found >= 0
+        match[self.left[rows[has]]], value[self.left[rows[has]]] = self.right[found[has]], weight[has]
+        return Solved(match, value, float(gap), int(sizes.sum()))
 
     def priced(self, wanted: BoolArray, u: FloatArray, v: FloatArray) -> tuple[Edges, FloatArray]:
         """Pairs of the wanted records with weight > u + v, and the greatest weight − v of each record."""
         kernels = _compare_kernels()
-        rows = self.places[wanted[self.blocks.left[self.places]]]
-        limits, prices = u[self.blocks.left[rows]], v[self.blocks.right]
+        rows = self.places[wanted[self.left[self.places]]]
+        limits, prices = u[self.left[rows]], v[self.right]
         places, weights = np.empty((len(rows), _MORE), dtype=np.int64), np.empty((len(rows), _MORE))
         sizes, best = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), -np.inf)
 
@@ -140,11 +184,8 @@ class Scan:
         in_threads(run, _shares(len(rows)))
         here = np.arange(_MORE)[None, :] < sizes[:, None]
         top = np.full(self.n, -np.inf)
-        top[self.blocks.left[rows]] = best
-        found = Edges(
-            np.repeat(self.blocks.left[rows], sizes), self.blocks.right[places[here]], weights[here]
-        )
-        return found, top
+        top[self.left[rows]] = best
+        return Edges(np.repeat(self.left[rows], sizes), self.right[places[here]], weights[here]), top
 
 
 def in_order(fields: Fields, blocks: Blocks, truth: IntArray) -> tuple[Fields, IntArray]:
@@ -166,31 +207,64 @@ def assign_large(
     one_to_one: bool = True,
     rounds: int = ROUNDS,
     hard: float = HARD,
+    relisted: float = RELISTED,
 ) -> Solved:
     """The best 1-1 assignment over all pairs of these scans (each record's best pair, if not 1-1).
 
-    Without ``rounds``, or where the first candidates leave too many records unsettled (``hard``), it is
-    the best over these alone: a record to which a left-out pair might be worth more than all it can get
-    stays without a link, and the gap isn't known.
+    Where the first candidates leave too many records unsettled, an auction over all pairs follows. Without
+    ``rounds``, or where no auction is possible (several blockings, fewer released records than persons)
+    and the exact way would take too long (``hard``), it is the best over the first candidates alone: a
+    record to which a left-out pair might be worth more than all it can get stays without a link, and the
+    gap isn't known.
     """
+    n, n_cols = scans[0].n, scans[0].n_cols
+    orders = _random_order(scans, n, n_cols)
+    scans = [scan.renamed(*(np.argsort(order) for order in orders)) for scan in scans]
+    solved = _assigned(scans, candidates, one_to_one, rounds, hard, relisted)
+    match, weight = np.full(n, -1, dtype=np.int64), np.full(n, np.nan)
+    match[orders[0]] = np.where(solved.match >= 0, orders[1][solved.match], -1)
+    weight[orders[0]] = solved.weight
+    return Solved(match, weight, solved.gap, solved.candidates)
+
+
+def _random_order(scans: Sequence[Scan], n: int, n_cols: int) -> tuple[IntArray, IntArray]:
+    """The records of both files as the first blocks have them, the others after them."""
+    out = []
+    for held, size in ((scans[0].blocks.left, n), (scans[0].blocks.right, n_cols)):
+        rest = np.ones(size, dtype=np.bool_)
+        rest[held] = False
+        out.append(np.concatenate([held, np.flatnonzero(rest)]))
+    return out[0], out[1]
+
+
+def _assigned(
+    scans: Sequence[Scan], candidates: int, one_to_one: bool, rounds: int, hard: float, relisted: float
+) -> Solved:
     n, n_cols = scans[0].n, scans[0].n_cols
     found = [scan.best(candidates) for scan in scans]
     edges = found[0][0].and_also([f[0] for f in found[1:]], n_cols)
     bound = np.max([f[1] for f in found], axis=0)
     if not len(edges.rows):
         return Solved(np.full(n, -1, dtype=np.int64), np.full(n, np.nan), 0.0, 0)
+    favourite = _best_edges(_starts(edges, n), edges.weights)
     if not one_to_one:
-        return _chosen(edges, _best_edges(_starts(edges, n), edges.weights), n, 0.0)
+        return _chosen(edges, favourite, n, 0.0)
     nothing = _worth_of_nothing(scans, min(n, n_cols))
-    some = np.zeros(n, dtype=np.bool_)
-    some[edges.rows] = True
-    if some.sum() <= n_cols or not rounds:
+    left_sizes, right_sizes = scans[0].blocks.sizes
+    open_to_all = len(scans) == 1 and bool((left_sizes <= right_sizes).all()) and rounds > 0
+    wanted = edges.cols[favourite[favourite >= 0]]
+    crowd = len(wanted) - len(np.unique(wanted))
+    if open_to_all and crowd > _CROWDED * len(wanted) and crowd * len(edges.rows) > _EASY:
+        return scans[0].auctioned(relisted)
+    if (favourite >= 0).sum() <= n_cols or not rounds:
         # The most that a left-out pair can weigh stands for all of them: if nobody takes that, the
         # assignment is the best of all.
         edge, _, _ = _solve(edges, np.where(np.isinf(bound), nothing, bound), n, n_cols)
         unsettled = int(((edge < 0) & np.isfinite(bound)).sum())
         if not unsettled:
             return _chosen(edges, edge, n, 0.0)
+        if open_to_all and unsettled * len(edges.rows) > _EASY:
+            return scans[0].auctioned(relisted)
         if not rounds or unsettled * len(edges.rows) > hard:
             return _chosen(edges, edge, n, np.inf)
     turn = 0
