@@ -403,3 +403,26 @@ mapping = "codes/jobs.grc"
     assert released["B"].cast(str).to_list() == ["9", "9", "8"]
     # The paths stay as they were written: no folder of the owner's enters a report.
     assert plan.steps[0].hierarchy == "codes/jobs.csv"
+
+
+@pytest.mark.parametrize(("code", "value"), [("bottom", 0), ("top", 0)])
+def test_a_code_of_zero_is_a_code(code: str, value: int) -> None:
+    """0 is no absence: a plan that says `bottom = 0` means it."""
+    plan = Plan.loads(f"[variables]\nPAY = {{ {code} = {value} }}")
+    data = plan.with_schema_of(sf.Microdata(pl.DataFrame({"PAY": [-5, 0, 5]})))
+    assert getattr(data.schema["PAY"], code) == 0
+
+
+def test_bottom_coded_zeros_stay_where_they_are() -> None:
+    """The demo's plan promises it of INCOME; it moved 120 of 3,000 zeros."""
+    from sfumato.cli.demo import PLAN
+
+    plan = Plan.loads(PLAN)
+    deck = sf.decks.housing()
+    sample = sf.Microdata(deck.frame.head(3_000))  # without the deck's own schema: the plan must say it
+    run = plan.run(sample, seed=1, measure=False)
+    before, after = sample.frame["INCOME"], run.masked.frame["INCOME"]
+    zero = before == 0
+    assert zero.sum() > 100
+    assert (after.filter(zero) == 0).all()
+    assert (after != before).sum() > 500

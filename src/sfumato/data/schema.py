@@ -140,20 +140,26 @@ class Variable:
                 return True
         return False
 
+    def said(self) -> dict[str, Any]:
+        """The details that are set. Zero is one: a bottom code of 0 isn't none."""
+        held = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            name: value
+            for name, value in held.items()
+            if not (value is None or value is False or (isinstance(value, (tuple, Mapping)) and not value))
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """What is set, as plain values (the form a plan has)."""
         out: dict[str, Any] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value is None or value is False or (isinstance(value, (tuple, Mapping)) and not value):
-                continue
-            if f.name == "missing":
+        for name, value in self.said().items():
+            if name == "missing":
                 value = [m.to_dict() if isinstance(m, Range) else m for m in value]
             elif isinstance(value, tuple):
                 value = list(value)
             elif isinstance(value, Mapping):
                 value = {str(code): text for code, text in value.items()}
-            out[f.name] = value
+            out[name] = value
         return out
 
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from sfumato.data.merge import merged
 from sfumato.data.microdata import Microdata, as_microdata
-from sfumato.data.schema import ROLES, Schema, Variable
+from sfumato.data.schema import Schema
 from sfumato.errors import InputError
 from sfumato.io import files
 from sfumato.io.formats import FORMATS, Format, format_of
@@ -84,21 +85,6 @@ def contiguous(frame: pl.DataFrame) -> pl.DataFrame:
     if all(series.n_chunks() == 1 for series in frame):
         return frame
     return pl.DataFrame([frame.drop_in_place(name).rechunk() for name in frame.columns])
-
-
-def merged(own: Schema, given: Schema | None) -> Schema:
-    """The file's own schema with what a person says laid over it, detail by detail."""
-    if given is None:
-        return own
-    roles = {r: getattr(given, r) or getattr(own, r) for r in ROLES}
-    variables = dict(own.variables)
-    for name, said in given.variables.items():
-        details = {
-            f.name: getattr(said if getattr(said, f.name) not in (None, (), {}) else own[name], f.name)
-            for f in dataclasses.fields(Variable)
-        }
-        variables[name] = Variable(**details)
-    return Schema(**roles, variables=variables)
 
 
 def write(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,9 @@ from sfumato.contract.context import Context
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Measure
 from sfumato.contract.parameters import Declared
+from sfumato.data.merge import merged
 from sfumato.data.microdata import Microdata, as_microdata
-from sfumato.data.schema import ROLES, Schema
+from sfumato.data.schema import Schema
 from sfumato.draws import Seed
 from sfumato.errors import (
     InputError,
@@ -185,16 +186,7 @@ class Plan:
 
     def with_schema_of(self, data: Microdata) -> Microdata:
         """These data with this plan's schema: roles replaced, details of variables added to theirs."""
-        if self.schema is None:
-            return data
-        own = self.schema
-        roles = {r: getattr(own, r) for r in ROLES if getattr(own, r)}
-        schema = data.schema.with_roles(**roles)
-        for name, variable in own.variables.items():
-            details = {f.name: getattr(variable, f.name) for f in fields(variable)}
-            said = {k: v for k, v in details.items() if v not in (None, (), False) and v != {}}
-            schema = schema.with_variable(name, **said)
-        return data.with_schema(schema)
+        return data if self.schema is None else data.with_schema(merged(data.schema, self.schema))
 
     def check(
         self, data: Microdata | None = None, *, lines: Mapping[plan_source.Path, int] | None = None
