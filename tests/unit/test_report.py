@@ -52,7 +52,7 @@ def a_run(*, secret: bool, **names: str) -> sf.Run:
             sf.KAnonymity(keys=["REGION"]),
         ],
         limits={"information_loss.s0": {"at_most": 0.9173}},
-        release={"drop": ["ID"], "secret_parameters": secret},
+        release={"drop": ["ID"], "publish_parameters": not secret},
     )
     return plan.run(frame, seed=SEED)
 

@@ -19,8 +19,10 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.context import Told
+from sfumato.contract.known import default_known
 from sfumato.contract.mask import Mask
 from sfumato.contract.own_list import own_list
+from sfumato.contract.parameters import flat_names
 from sfumato.contract.per_record import household_figures
 from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata, as_microdata
@@ -40,10 +42,16 @@ class Measure(Told):
     files: ClassVar[Literal["both", "one"]] = "both"
     """"one": only one file is looked at (the masked one, or the only one given)."""
     reference: ClassVar[str] = ""
+    public_figures: ClassVar[tuple[str, ...]] = ()
+    """The figures that may be published beside the value: they name no record, area or parameter."""
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         """What is wrong with this measure, from the schema and the column types alone."""
         return self.check_columns(types)
+
+    def before(self, original: Microdata, masked: Microdata) -> tuple[float, str] | None:
+        """The figure before masking and what it is; None where nothing sensible can be said cheaply."""
+        return None
 
     @abstractmethod
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
@@ -116,6 +124,11 @@ class RiskMeasure(Measure):
         )
         return dataclasses.replace(result, figures={**result.figures, **found})
 
+    def before(self, original: Microdata, masked: Microdata) -> tuple[float, str] | None:
+        if self.files == "one":
+            return self.measure(original).value, "the same measure of the file as collected"
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attack(RiskMeasure):
@@ -131,6 +144,27 @@ class Attack(RiskMeasure):
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    public_figures: ClassVar[tuple[str, ...]] = ("rate", "baseline")
+
+    def knows(self, original: Microdata, masked: Microdata) -> list[str]:
+        """The columns that the intruder has: those named, else the default of all attacks."""
+        named = flat_names(getattr(self, "known", ()) or getattr(self, "columns", ()) or ())
+        blocks = flat_names(getattr(self, "block_on", ()) or ())
+        return list(dict.fromkeys([*blocks, *(named or default_known(original, masked))]))
+
+    def before(self, original: Microdata, masked: Microdata) -> tuple[float, str] | None:
+        """The attack on an exact copy: a record is found up to those identical in what he knows, so the
+        share found is the number of different combinations ÷ records. One pass; running each attack
+        again would double the time of a run."""
+        there = [c for c in self.knows(original, masked) if c in original.columns]
+        if not there or not len(original):
+            return None
+        classes = original.select(there).hash_rows(seed=1).n_unique()
+        return classes / len(original), (
+            "the share that is found in an exact copy of the file: different combinations of these "
+            "columns ÷ records"
+        )
+
     finds: ClassVar[Literal["records", "targets", "values", "members"]] = "records"
     """What the rate counts: persons found among all records, or among some targets; values learnt; who
     is in the file. Only rates of one kind can be compared."""

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.contract.known import default_known, is_number
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.errors import MeasureError
 
@@ -266,12 +267,6 @@ def _log_scale(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return logs, size
 
 
-def is_number(data: Microdata, column: str) -> bool:
-    """Whether a column is compared as a number (continuous by schema or type) or as a category."""
-    dtype = data.dtype(column)
-    return data.kind(column) == "continuous" and (dtype.is_numeric() or dtype.is_temporal())
-
-
 def joint_codes(
     original: Microdata, masked: Microdata, columns: Sequence[str]
 ) -> tuple[IntArray, IntArray, int]:
@@ -289,16 +284,7 @@ def known_columns(
     original: Microdata, masked: Microdata, known: Sequence[str], *, numbers: bool
 ) -> tuple[str, ...]:
     """The columns that the intruder knows: those given, else the sensitive ones, else all numbers."""
-    if not known:
-        known = [c for c in original.schema.sensitive if c in masked.columns]
-        if not known:
-            spoken_for = original.schema
-            apart = {spoken_for.id, spoken_for.household, spoken_for.weight}
-            known = [
-                c
-                for c in original.columns
-                if c in masked.columns and is_number(original, c) and c not in apart
-            ]
+    known = known or default_known(original, masked)
     if numbers:
         wrong = [c for c in known if not (original.dtype(c).is_numeric() or original.dtype(c).is_temporal())]
         if wrong:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.contract.known import is_number
 from sfumato.contract.measure import Attack
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
@@ -15,14 +16,7 @@ from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.assign import Links, link
 from sfumato.linkage.blocks import Blocks, make_blocks
-from sfumato.linkage.fields import (
-    Fields,
-    flag_fields,
-    is_number,
-    joint_codes,
-    known_columns,
-    point_fields,
-)
+from sfumato.linkage.fields import Fields, flag_fields, joint_codes, known_columns, point_fields
 from sfumato.linkage.results import attack_result, block_notes, true_links
 from sfumato.linkage.sparse import ROUNDS
 

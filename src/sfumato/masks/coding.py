@@ -52,24 +52,36 @@ class TopBottomCode(RowsMask):
     name: ClassVar[str] = "top_bottom_code"
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.3"
 
-    columns: tuple[str, ...] = parameter(doc="The columns to code.", columns="sensitive", numeric=True)
+    columns: tuple[str, ...] = parameter(
+        doc="The columns to code.", columns="sensitive", numeric=True, public=True
+    )
     top: float | Mapping[str, float] | None = parameter(
-        None, doc="The top code: one number for all columns, or a table of column → number."
+        None, doc="The top code: one number for all columns, or a table of column → number.", public=True
     )
     bottom: float | Mapping[str, float] | None = parameter(
-        None, doc="The bottom code: one number for all columns, or a table of column → number."
+        None, doc="The bottom code: one number for all columns, or a table of column → number.", public=True
     )
     top_percent: float | Mapping[str, float] | None = parameter(
-        None, doc="How many percent of the eligible values are coded at the top.", at_least=0, at_most=100
+        None,
+        doc="How many percent of the eligible values are coded at the top.",
+        at_least=0,
+        at_most=100,
+        public=True,
     )
     bottom_percent: float | Mapping[str, float] | None = parameter(
-        None, doc="How many percent of the eligible values are coded at the bottom.", at_least=0, at_most=100
+        None,
+        doc="How many percent of the eligible values are coded at the bottom.",
+        at_least=0,
+        at_most=100,
+        public=True,
     )
     replace: Literal["code", "mean", "median"] = parameter(
-        "code", doc="What replaces a coded value: the code, or the mean or median of the coded values."
+        "code",
+        doc="What replaces a coded value: the code, or the mean or median of the coded values.",
+        public=True,
     )
     within: tuple[str, ...] = parameter(
-        (), doc="Percents are taken in each stratum of these columns.", columns=True
+        (), doc="Percents are taken in each stratum of these columns.", columns=True, public=True
     )
 
     # -- what it says of itself -------------------------------------------------------------------

@@ -65,29 +65,47 @@ class LinkageSwap(Mask):
 
     attack: Any = parameter(doc='The intruder: an attack, or a table { measure = "linkage", … }.')  # noqa: RUF009
     columns: tuple[str, ...] = parameter(
-        doc="The columns that travel together, as one string of values.", columns="sensitive"
+        doc="The columns that travel together, as one string of values.", columns="sensitive", public=True
     )
     cells: tuple[str, ...] = parameter(
-        doc="Strings stay within cells of these columns, the most important first.", columns="keys"
+        doc="Strings stay within cells of these columns, the most important first.",
+        columns="keys",
+        public=True,
     )
     rate_percent: float = parameter(
-        100.0, doc="How many percent of the re-identified records are swapped.", at_least=0, at_most=100
+        100.0,
+        doc="How many percent of the re-identified records are swapped.",
+        at_least=0,
+        at_most=100,
+        public=True,
     )
     min_candidates: int = parameter(
-        10, doc="Cells with fewer records are collapsed, the last column of `cells` first.", at_least=2
+        10,
+        doc="Cells with fewer records are collapsed, the last column of `cells` first.",
+        at_least=2,
+        public=True,
     )
     class_width: Mapping[str, float] = parameter(
-        {}, doc="Classes of this width are made of a numeric cell column (AGE = 10).", columns=True, above=0
+        {},
+        doc="Classes of this width are made of a numeric cell column (AGE = 10).",
+        columns=True,
+        above=0,
+        public=True,
     )
     limit_percent: float | None = parameter(
         None,
         doc="Repeat until at most so many percent of the records are re-identified.",
         at_least=0,
         at_most=100,
+        public=True,
     )
-    max_rounds: int = parameter(5, doc="At most so many rounds, where there is a limit.", at_least=1)
+    max_rounds: int = parameter(
+        5, doc="At most so many rounds, where there is a limit.", at_least=1, public=True
+    )
     string_risk: bool = parameter(
-        True, doc="Also attack with the cells as the only blocks, which finds strings wherever they went."
+        True,
+        doc="Also attack with the cells as the only blocks, which finds strings wherever they went.",
+        public=True,
     )
 
     def __post_init__(self) -> None:

@@ -48,11 +48,15 @@ class Microaggregate(Mask):
     name: ClassVar[str] = "microaggregate"
     reference: ClassVar[str] = "Domingo-Ferrer, Torra (2005)"
 
-    columns: tuple[str, ...] = parameter(doc="The columns to aggregate.", columns="sensitive", numeric=True)
-    k: int = parameter(3, doc="How many records a group has at least.", at_least=2)
-    within: tuple[str, ...] = parameter((), doc="No group crosses the strata of these columns.", columns=True)
+    columns: tuple[str, ...] = parameter(
+        doc="The columns to aggregate.", columns="sensitive", numeric=True, public=True
+    )
+    k: int = parameter(3, doc="How many records a group has at least.", at_least=2, public=True)
+    within: tuple[str, ...] = parameter(
+        (), doc="No group crosses the strata of these columns.", columns=True, public=True
+    )
     together: bool = parameter(
-        True, doc="Whether records are grouped on all columns at once, or each column by itself."
+        True, doc="Whether records are grouped on all columns at once, or each column by itself.", public=True
     )
 
     def _check(self) -> Sequence[Fault]:

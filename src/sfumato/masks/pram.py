@@ -48,16 +48,20 @@ class Pram(Mask):
     name: ClassVar[str] = "pram"
     reference: ClassVar[str] = "Gouweleeuw et al. (1998)"
 
-    columns: tuple[str, ...] = parameter(doc="The columns to randomise.", columns=True)
+    columns: tuple[str, ...] = parameter(doc="The columns to randomise.", columns=True, public=True)
     keep_probability: float | None = parameter(
-        None, doc="The chance that a value stays.", at_least=0, at_most=1
+        None, doc="The chance that a value stays.", at_least=0, at_most=1, public=True
     )
     matrix: dict[str, Any] | None = parameter(  # noqa: RUF009
         None, doc="The probabilities, {from: {to: probability}}."
     )
-    within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
+    within: tuple[str, ...] = parameter(
+        (), doc="Nothing crosses the strata of these columns.", columns=True, public=True
+    )
     invariant: bool | None = parameter(
-        None, doc="Whether expected counts are kept; yes with keep_probability, no with a matrix."
+        None,
+        doc="Whether expected counts are kept; yes with keep_probability, no with a matrix.",
+        public=True,
     )
 
     def _check(self) -> Sequence[Fault]:

@@ -40,13 +40,15 @@ class RandomSwap(Mask):
     name: ClassVar[str] = "random_swap"
     reference: ClassVar[str] = "Reiss (1980)"
 
-    columns: tuple[str, ...] = parameter(doc="The columns to swap.", columns="sensitive")
+    columns: tuple[str, ...] = parameter(doc="The columns to swap.", columns="sensitive", public=True)
     rate_percent: float = parameter(
-        doc="How many percent of the records are swapped.", at_least=0, at_most=100
+        doc="How many percent of the records are swapped.", at_least=0, at_most=100, public=True
     )
-    within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
+    within: tuple[str, ...] = parameter(
+        (), doc="Nothing crosses the strata of these columns.", columns=True, public=True
+    )
     together: bool = parameter(
-        False, doc="Whether the columns travel together, as one string of values, or one by one."
+        False, doc="Whether the columns travel together, as one string of values, or one by one.", public=True
     )
 
     def _check(self) -> Sequence[Fault]:

@@ -69,24 +69,30 @@ class Recode(RowsMask):
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
     keeps_types: ClassVar[bool] = False
 
-    column: str = parameter(doc="The column to recode.", columns=True)
-    width: float | None = parameter(None, doc="The width of classes of equal width.", above=0)
-    origin: float = parameter(0, doc="Where the first class of equal width starts.")
-    lowest: float | None = parameter(None, doc="Values under it make one open class.")
-    highest: float | None = parameter(None, doc="Values from it upwards make one open class.")
+    column: str = parameter(doc="The column to recode.", columns=True, public=True)
+    width: float | None = parameter(None, doc="The width of classes of equal width.", above=0, public=True)
+    origin: float = parameter(0, doc="Where the first class of equal width starts.", public=True)
+    lowest: float | None = parameter(None, doc="Values under it make one open class.", public=True)
+    highest: float | None = parameter(None, doc="Values from it upwards make one open class.", public=True)
     labels: Literal["range", "low"] = parameter(
-        "range", doc="What names a class of equal width or a period: its range, or its lower end."
+        "range",
+        doc="What names a class of equal width or a period: its range, or its lower end.",
+        public=True,
     )
     period: Literal["decade", "year", "quarter", "month", "day"] | None = parameter(
-        None, doc="The period that a date or time is coarsened to."
+        None, doc="The period that a date or time is coarsened to.", public=True
     )
     mapping: Mapping[str, Any] | str | None = parameter(
         None, doc="A table of code or range → class, or the path of a mu-ARGUS .grc file."
     )
     hierarchy: str | None = parameter(None, doc="The path of a hierarchy file (by default the schema's).")
-    level: int | None = parameter(None, doc="The level of the hierarchy; 0 is the original.", at_least=0)
+    level: int | None = parameter(
+        None, doc="The level of the hierarchy; 0 is the original.", at_least=0, public=True
+    )
     other: str | int | None = parameter(None, doc="The class of every value that is in no class.")
-    keep_others: bool = parameter(False, doc="Whether values that are in no class stay as they are.")
+    keep_others: bool = parameter(
+        False, doc="Whether values that are in no class stay as they are.", public=True
+    )
 
     def __post_init__(self) -> None:
         # A number as a key is the number itself; in text, a leading minus would read as an open range.
@@ -386,8 +392,10 @@ class Truncate(RowsMask):
     name: ClassVar[str] = "truncate"
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
 
-    column: str = parameter(doc="The column to truncate.", columns=True)
-    digits: int = parameter(doc="How many digits or characters are cut off.", at_least=0, at_most=18)
+    column: str = parameter(doc="The column to truncate.", columns=True, public=True)
+    digits: int = parameter(
+        doc="How many digits or characters are cut off.", at_least=0, at_most=18, public=True
+    )
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = self.check_columns(types)

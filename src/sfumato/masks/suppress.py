@@ -56,26 +56,40 @@ class LocalSuppress(Mask):
     blanks: ClassVar[bool] = True
     reference: ClassVar[str] = "de Waal, Willenborg (1998)"
 
-    tolerance: int = parameter(3, doc="Each combination must have at least this many records.", at_least=2)
-    keys: tuple[str, ...] = parameter((), doc="The keys an intruder can know.", columns="keys")
+    tolerance: int = parameter(
+        3, doc="Each combination must have at least this many records.", at_least=2, public=True
+    )
+    keys: tuple[str, ...] = parameter((), doc="The keys an intruder can know.", columns="keys", public=True)
     key_sets: tuple[tuple[str, ...], ...] = parameter(
-        (), doc="The combinations of keys to make safe, by name.", columns=True
+        (), doc="The combinations of keys to make safe, by name.", columns=True, public=True
     )
     max_dimension: int | None = parameter(
-        None, doc="Make all combinations of up to this many keys safe.", at_least=1
+        None, doc="Make all combinations of up to this many keys safe.", at_least=1, public=True
     )
     importance: tuple[str, ...] | dict[str, float] = parameter(  # noqa: RUF009
-        (), doc="The keys from most to least important, or a weight for each.", columns=True, above=0
+        (),
+        doc="The keys from most to least important, or a weight for each.",
+        columns=True,
+        above=0,
+        public=True,
     )
     method: str = parameter(
-        "optimal", doc="The fewest suppressions, or a quick choice.", choices=("optimal", "greedy")
+        "optimal",
+        doc="The fewest suppressions, or a quick choice.",
+        choices=("optimal", "greedy"),
+        public=True,
     )
-    missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+    missing: str = parameter(
+        "matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"), public=True
+    )
     household: str | None = parameter(
-        None, doc="A column of households: what one member loses, all members lose.", columns=True
+        None,
+        doc="A column of households: what one member loses, all members lose.",
+        columns=True,
+        public=True,
     )
     share: bool | None = parameter(
-        None, doc="Whether a value suppressed in one record counts as a match for others."
+        None, doc="Whether a value suppressed in one record counts as a match for others.", public=True
     )
 
     def _check(self) -> Sequence[Fault]:

@@ -43,11 +43,17 @@ class TOrderSwap(Mask):
     name: ClassVar[str] = "t_order_swap"
     reference: ClassVar[str] = "Dalenius and Reiss (1982)"
 
-    keys: tuple[str, ...] = parameter(doc="The t keys whose table stays.", columns="keys")
+    keys: tuple[str, ...] = parameter(doc="The t keys whose table stays.", columns="keys", public=True)
     rate_percent: float = parameter(
-        100.0, doc="How many percent of each class exchange their values.", at_least=0, at_most=100
+        100.0,
+        doc="How many percent of each class exchange their values.",
+        at_least=0,
+        at_most=100,
+        public=True,
     )
-    within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
+    within: tuple[str, ...] = parameter(
+        (), doc="Nothing crosses the strata of these columns.", columns=True, public=True
+    )
 
     def _check(self) -> Sequence[Fault]:
         if not self.keys:

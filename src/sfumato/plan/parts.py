@@ -47,12 +47,17 @@ class ReleaseOptions:
     format: str = "parquet"
     name: str = "data"
     new_ids: bool = True
+    publish_parameters: bool = False
+    """Whether the public report gives the parameters of the masks; whoever has them attacks better."""
     secret_parameters: bool = False
+    """What holds anyway: parameters aren't published unless the plan says so. Older plans say it."""
 
     def __post_init__(self) -> None:
         if isinstance(self.drop, str):
             object.__setattr__(self, "drop", (self.drop,))
         object.__setattr__(self, "drop", tuple(self.drop))
+        if self.publish_parameters and self.secret_parameters:
+            raise ParameterError("`publish_parameters` and `secret_parameters` exclude each other")
 
     def to_dict(self) -> dict[str, Any]:
         out = {}

@@ -1,10 +1,10 @@
 """What of a plan and its figures may be handed out.
 
-- Parameters that name records or hold values of the file (which records were distorted and by how
-  much, which codes a recode replaced) are never published, secret or not: from a shift and the
-  released value the original one follows.
-- With ``release.secret_parameters`` a measured value is published as a bound only: the next of 1, 2
-  or 5 times a power of ten. A loss is a parameter in disguise (with additive noise s0 is about half
+- Parameters are withheld, unless the plan says ``release.publish_parameters``; then those are given that
+  their class declares public. What names records or holds values of the file never is: from a shift
+  and the released value the original one follows.
+- Where parameters are withheld, a measured value is published as a bound only: the next of 1, 2 or 5
+  times a power of ten. A loss is a parameter in disguise (with additive noise s0 is about half
   the variance ratio), and two digits of it are two digits of the parameter.
 """
 
@@ -13,33 +13,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
-from pathlib import PurePath
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sfumato.contract.mask import Mask
+from sfumato.contract.parameters import flat_names
 
-OF_RECORDS = frozenset({"records", "helpers", "values", "shift"})
-"""Parameters that name records, or say where single ones go."""
 WITHHELD = "not published"
 
 
-def public_parameters(mask: Mask, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """A mask's parameters without records, original values or paths."""
-    holds_columns = {f.name for f in dataclasses.fields(mask) if f.metadata.get("columns")}
+def public_parameters(mask: Mask, plain: Mapping[str, Any], released: Collection[str]) -> dict[str, Any]:
+    """A mask's parameters that its class declares public; columns only where they are released."""
+    declared = {f.name: f.metadata for f in dataclasses.fields(mask)}
     out: dict[str, Any] = {}
     for name, value in plain.items():
-        if name in OF_RECORDS:
+        if not declared[name].get("public"):
             out[name] = WITHHELD
-        elif name == "mapping" and isinstance(value, Mapping):
-            classes = list(dict.fromkeys("missing" if v is None else str(v) for v in value.values()))
-            out[name] = f"{len(value):,} codes to {', '.join(classes[:20])}{', …' * (len(classes) > 20)}"
-        elif name == "hierarchy" and name not in holds_columns:
-            out[name] = PurePath(value.replace("\\", "/")).name if isinstance(value, str) else WITHHELD
-        elif name not in holds_columns and isinstance(value, list) and len(value) > 20:
-            out[name] = f"{len(value):,} values, {WITHHELD}"
-        else:
+        elif not declared[name].get("columns") or set(flat_names(value)) <= set(released):
             out[name] = value
+        else:
+            out[name] = [c for c in flat_names(value) if c in released] or WITHHELD
     return out
 
 

@@ -7,26 +7,25 @@ nothing that helps an intruder:
   (they may name parameters, areas or records), no figure of the original file's distributions;
 - distributions and correlations of the masked file only, whose bars have round limits, so that no
   value of a record shows;
-- the masks and their parameters, but for those that name records or hold values of the file
-  (:mod:`sfumato.report.public`);
-- unless the plan says ``release.secret_parameters``: then neither parameters, step names, plan digest
-  nor limits, only promises that name no number, and measured values only as bounds.
+- no column that isn't released;
+- the masks, but their parameters, step names, plan digest and limits only where the plan says
+  ``release.publish_parameters``, and of the parameters only those that their class declares public
+  (:mod:`sfumato.report.public`). Else promises that name no number, and measured values as bounds.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from sfumato.contract.measure import Measure
+from sfumato.contract.measure import Attack, Measure
 from sfumato.contract.result import Result
 from sfumato.plan.audience import BATTERY
-from sfumato.report.before import known_to, risk_before
 from sfumato.report.glance import glance
 from sfumato.report.pictures import pictures
 from sfumato.report.public import bound, names_a_number, public_parameters
@@ -35,12 +34,6 @@ if TYPE_CHECKING:
     from sfumato.run.run import LimitOutcome, Run, StepRecord
 
 MOST_ROWS = 200
-SAFE_FIGURES = (
-    *("rate", "baseline", "il1", "il1s", "il2", "il3", "il4", "il5", "s0", "s1", "s2"),
-    *("a_score", "d_score", "s_score", "u_p", "null_mean", "ratio", "p_value", "j", "non_overlaps"),
-    *("coefficients", "d", "percentage_bias", "bias", "verdict", "sign_changes"),
-)
-
 UNSAID = "more promises of this method, whose text would name a parameter"
 
 
@@ -49,7 +42,7 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
     from sfumato import __version__
 
     plan = run.plan
-    secret = public and plan.release.secret_parameters
+    secret = public and not plan.release.publish_parameters
     columns = _released(run) if public else run.masked.columns
     out: dict[str, Any] = {
         "report": "public" if public else "internal",
@@ -59,9 +52,9 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
         "title": plan.title or "Release of masked microdata",
         "ok": bool(run.ok),
         "verdict": _verdict(run, public=public),
-        "secret_parameters": bool(plan.release.secret_parameters),
+        "secret_parameters": not plan.release.publish_parameters,
         "file": _file(run, columns, public=public),
-        "steps": [_step(s, at, public=public, secret=secret) for at, s in enumerate(run.steps, start=1)],
+        "steps": [_step(run, s, at, public=public, secret=secret) for at, s in enumerate(run.steps, start=1)],
         "risk": _results(run, "risk", public=public, secret=secret),
         "utility": _results(run, "utility", public=public, secret=secret),
         "limits": [] if secret else [_limit(x) for x in run.limits],
@@ -95,6 +88,11 @@ def _released(run: Run) -> list[str]:
     if not run.plan.release.new_ids:
         dropped.add(run.masked.schema.id or "")
     return [c for c in run.masked.columns if c not in dropped]
+
+
+def _seen(columns: Iterable[str], run: Run, public: bool) -> list[str]:
+    """The columns that may be named: in public not those which aren't released."""
+    return [c for c in columns if not public or c in _released(run)]
 
 
 def _limit(outcome: LimitOutcome) -> dict[str, Any]:
@@ -138,18 +136,19 @@ def _file(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
     return {
         "records": len(run.masked),
         "columns": rows,
-        "dropped": [c for c in run.masked.columns if c not in _released(run)],
+        "dropped": [] if public else [c for c in run.masked.columns if c not in _released(run)],
         "shuffled": bool(options.shuffle),
     }
 
 
-def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str, Any]:
+def _step(run: Run, step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str, Any]:
     mask = step.mask
     names = sorted([*step.touched, *mask.named_columns()], key=len, reverse=True)
     checks: list[dict[str, Any]] = []
     for check in step.checks:
         text = check.guarantee
-        if secret and names_a_number(text, names):
+        unsaid = public and any(c in text for c in run.masked.columns if c not in _released(run))
+        if unsaid or (secret and names_a_number(text, names)):
             text = UNSAID
         if {"text": UNSAID, "ok": bool(check.ok)} in checks and text == UNSAID:
             continue
@@ -159,12 +158,12 @@ def _step(step: StepRecord, at: int, *, public: bool, secret: bool) -> dict[str,
         "mask": mask.name,
         "about": type(mask).summary().replace("`", ""),
         "reference": mask.reference,
-        "columns": list(step.touched),
+        "columns": _seen(step.touched, run, public),
         "guarantees": checks,
     }
     if not secret:
         plain = _plain({k: v for k, v in mask.to_dict().items() if k != "id"})
-        out["parameters"] = public_parameters(mask, plain) if public else plain
+        out["parameters"] = public_parameters(mask, plain, _released(run)) if public else plain
     if not public:
         out |= {
             "touched": {c: int(n) for c, n in step.touched.items()},
@@ -223,8 +222,9 @@ def _by_name(measures: Mapping[str, Measure], name: str) -> Measure | None:
 
 
 def _result(run: Run, measure: Measure, result: Result, *, public: bool, secret: bool) -> dict[str, Any]:
-    figures = {k: v for k, v in result.figures.items() if not public or k in SAFE_FIGURES}
+    figures = {k: v for k, v in result.figures.items() if not public or k in measure.public_figures}
     value, words = _plain(result.value), None
+    knows = measure.knows(run.original, run.masked) if isinstance(measure, Attack) else []
     if secret:
         value, words = bound(value, higher_is_better=result.direction == "higher", bounds=result.bounds)
     out: dict[str, Any] = {
@@ -239,12 +239,12 @@ def _result(run: Run, measure: Measure, result: Result, *, public: bool, secret:
         "better": result.direction,
         "bounds": [_plain(b) for b in result.bounds],
         "figures": {} if secret else _plain(figures),
-        "knows": known_to(measure, run),
+        "knows": _seen(knows, run, public),
     }
     if result.unit == "records" and isinstance(value, (int, float)) and len(run.masked):
         out["share"] = min(1.0, value / len(run.masked))
     if not public:
-        before = risk_before(measure, run)
+        before = run.before.get(result.name)
         if before is not None:
             out["before"], out["before_is"] = _plain(before[0]), before[1]
             if "share" in out and out["before"] is not None:

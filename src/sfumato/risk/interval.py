@@ -59,6 +59,9 @@ class IntervalDisclosure(RiskMeasure):
         strange = [c for c in self.known if self.columns and c not in self.columns]
         return [(f"`known` names {strange[0]}, which isn't in `columns`", None, "known")] if strange else ()
 
+    def before(self, original: Microdata, masked: Microdata) -> tuple[float, str] | None:
+        return 1.0, "each value of an exact copy lies within its own interval"
+
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         if len(original) != len(masked):
             raise MeasureError(f"the files have {len(original):,} and {len(masked):,} records")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.known import is_number
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
@@ -19,7 +20,7 @@ from sfumato.errors import Problem
 from sfumato.linkage.assign import link
 from sfumato.linkage.blocks import Blocks, make_blocks
 from sfumato.linkage.em import EMFit, agreement_patterns, fit_em, random_agreement
-from sfumato.linkage.fields import Fields, agreement_fields, is_number, known_columns
+from sfumato.linkage.fields import Fields, agreement_fields, known_columns
 from sfumato.linkage.results import attack_result, block_notes, true_links
 from sfumato.linkage.weights import (
     decision_thresholds,

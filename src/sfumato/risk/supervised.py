@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from sfumato.contract.known import is_number
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
@@ -16,7 +17,7 @@ from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.assign import Links, link
 from sfumato.linkage.blocks import Blocks, make_blocks
-from sfumato.linkage.fields import Fields, is_number, table_fields
+from sfumato.linkage.fields import Fields, table_fields
 from sfumato.linkage.points import PointAttack, Points, rank_shares, standard_points
 from sfumato.linkage.results import attack_result, block_notes
 from sfumato.risk.distance import whitener_of

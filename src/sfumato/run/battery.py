@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from sfumato import registry
+from sfumato.contract.known import default_known, is_number
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.own_list import own_list
@@ -19,7 +20,6 @@ from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.linkage.blocks import make_blocks
-from sfumato.linkage.fields import is_number
 
 MOST_PAIRS = 5_000_000_000
 """Attacks that would compare more pairs than this aren't run; blocking makes them fewer."""
@@ -138,9 +138,10 @@ def what_he_knows(
     share_known: float = 0.1,
 ) -> Intruder:
     """What the intruder knows where nobody says what he knows."""
-    touched = _touched(original, masked)
-    values = tuple(known) or _default_known(original, masked, touched)
-    schema = original.schema
+    touched, schema = _touched(original, masked), original.schema
+    values = tuple(known) or default_known(original, masked)
+    if not known and not schema.sensitive:  # what was left as it was needs no attack of its own
+        values = tuple(c for c in values if c in touched) or values or tuple(sorted(touched))
     added = [c for c in original.columns if c in masked.columns and c.endswith("_zero")]
     keys = [
         c
@@ -210,13 +211,3 @@ def _touched(original: Microdata, masked: Microdata) -> set[str]:
         for c in shared
         if original.dtype(c) != masked.dtype(c) or changed(original.column(c), masked.column(c))
     }
-
-
-def _default_known(original: Microdata, masked: Microdata, touched: set[str]) -> tuple[str, ...]:
-    shared = [c for c in original.columns if c in masked.columns]
-    sensitive = tuple(c for c in original.schema.sensitive if c in shared)
-    if sensitive:
-        return sensitive
-    apart = {original.schema.id, original.schema.household, original.schema.weight}
-    numbers = [c for c in shared if is_number(original, c) and is_number(masked, c) and c not in apart]
-    return tuple([c for c in numbers if c in touched] or numbers or [c for c in shared if c in touched])

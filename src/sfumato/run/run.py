@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -91,6 +91,8 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     derivations: list[Derivation] = field(default_factory=list)
     """Hidden values that come back by a rule of the schema; a certain one forbids a release."""
+    before: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    """By a measure's name in the plan: its figure before masking, and what that is. Taken once."""
 
     @property
     def ok(self) -> bool:
@@ -179,10 +181,14 @@ def carry_out(
     if not plan.release.shuffle:
         said.append("the records are released in their original order, which leads back to the source")
     results = []
+    before: dict[str, tuple[float, str]] = {}
     if measure:
         for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):
             tell(f"measure {label}", 1 + len(records) + at, parts)
             results.append(one.measure(data, current, steps=plan.steps))
+            earlier = one.before(data, current)
+            if earlier is not None:
+                before[label] = earlier
     wanted = [x.figure for x in plan.limits if x.measure == BATTERY]
     if measure and wanted:
         # The limits on the battery need no [[measure]]: the battery is whatever fits the file.
@@ -199,7 +205,9 @@ def carry_out(
     limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
-    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said, back)
+    return Run(
+        plan, data, current, records, Results(results), limits, seconds, secret, said, back, before
+    )
 
 
 def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:

@@ -50,6 +50,7 @@ class PercentageBias(UtilityMeasure):
     """
 
     name: ClassVar[str] = "percentage_bias"
+    public_figures: ClassVar[tuple[str, ...]] = ("percentage_bias", "bias", "verdict")
     bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
     reference: ClassVar[str] = "Moore (1996), Analysis of the confidentiality edit, sections X and XI"
 

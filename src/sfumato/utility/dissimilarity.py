@@ -41,6 +41,7 @@ class Dissimilarity(UtilityMeasure):
     """
 
     name: ClassVar[str] = "dissimilarity"
+    public_figures: ClassVar[tuple[str, ...]] = ("d",)
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reference: ClassVar[str] = "Moore (1996), Analysis of the confidentiality edit, section III"
 

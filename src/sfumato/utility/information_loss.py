@@ -63,6 +63,7 @@ class InformationLoss(UtilityMeasure):
     """
 
     name: ClassVar[str] = "information_loss"
+    public_figures: ClassVar[tuple[str, ...]] = ("il1", "il1s", "il2", "il3", "il4", "il5", "s0", "s1", "s2")
     bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
     reference: ClassVar[str] = "Yancey, Winkler, Creecy (2002), section 3.5"
 

@@ -48,6 +48,7 @@ class IntervalOverlap(UtilityMeasure):
     """
 
     name: ClassVar[str] = "interval_overlap"
+    public_figures: ClassVar[tuple[str, ...]] = ("j", "non_overlaps", "coefficients")
     direction: ClassVar[Literal["lower", "higher"]] = "higher"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
     reference: ClassVar[str] = "Karr et al. (2006); Oganian, Lesaja (2016), formula (2)"

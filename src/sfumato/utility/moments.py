@@ -42,6 +42,7 @@ class MomentRatios(UtilityMeasure):
     """
 
     name: ClassVar[str] = "moment_ratios"
+    public_figures: ClassVar[tuple[str, ...]] = ("sign_changes",)
     bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
     reference: ClassVar[str] = "Oganian, Lesaja (2016), section 3"
 

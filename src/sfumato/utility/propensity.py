@@ -56,6 +56,7 @@ class Propensity(UtilityMeasure):
     """
 
     name: ClassVar[str] = "propensity"
+    public_figures: ClassVar[tuple[str, ...]] = ("u_p", "null_mean", "ratio", "p_value")
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reference: ClassVar[str] = "Woo, Reiter, Oganian, Karr (2009); Oganian, Lesaja (2016)"
 

@@ -42,6 +42,7 @@ class Score(UtilityMeasure):
     """
 
     name: ClassVar[str] = "score"
+    public_figures: ClassVar[tuple[str, ...]] = ("rate", "a_score", "d_score", "s_score", "s0", "s1", "s2")
     bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
     reference: ClassVar[str] = "Yancey, Winkler, Creecy (2002), section 3.5"
 

@@ -61,47 +61,62 @@ class ConfidentialityEdit1990(Mask):
         doc="The keys on which the two households must agree; by default the schema's keys (for a "
         "census the eleven of the 1990 edit), without the geography.",
         columns="keys",
+        public=True,
     )
     swap: tuple[str, ...] = parameter(
         (),
         doc="The geographic codes to exchange, coarse to fine; by default the schema's geography "
         "below its first level.",
         columns="geography",
+        public=True,
     )
     within: tuple[str, ...] | None = parameter(
         None,
         doc="Nothing crosses the strata of these columns; by default the levels of the schema's "
         "geography above those swapped (the state).",
         columns=True,
+        public=True,
     )
     rate_percent: float = parameter(
-        1.0, doc="How many percent of the households are drawn into the sample.", at_least=0, at_most=100
+        1.0,
+        doc="How many percent of the households are drawn into the sample.",
+        at_least=0,
+        at_most=100,
+        public=True,
     )
     small_area: str | None = parameter(
         None,
         doc="The level whose areas count as small; by default the finest level that is swapped.",
         columns=True,
+        public=True,
     )
     small_area_size: int | None = parameter(
-        None, doc="Areas of fewer households than this are drawn at their own rate.", at_least=1
+        None, doc="Areas of fewer households than this are drawn at their own rate.", at_least=1, public=True
     )
     small_area_rate_percent: float | None = parameter(
-        None, doc="How many percent of the households in small areas are drawn.", at_least=0, at_most=100
+        None,
+        doc="How many percent of the households in small areas are drawn.",
+        at_least=0,
+        at_most=100,
+        public=True,
     )
     elsewhere: str | None = parameter(
         None,
         doc="The level at which the partner's area must differ; by default the finest one swapped.",
         columns=True,
+        public=True,
     )
     household: str | None = parameter(
         None,
         doc="The column that says which persons form a household; by default the schema's.",
         columns="household",
+        public=True,
     )
     selection: Literal["sample", "independent"] = parameter(
         "sample",
         doc="How the households are drawn: a sample of fixed size whose members are paired, or each "
         "independently, the selected being permuted within the stratum (differentially private).",
+        public=True,
     )
 
     # -- what it works on -------------------------------------------------------------------------

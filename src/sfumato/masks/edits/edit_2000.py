@@ -74,13 +74,13 @@ class ConfidentialityEdit2000(Mask):
     reference: ClassVar[str] = "Moore (1996), SRD RR96/06, section VIII"
 
     keys: tuple[str, ...] = parameter(
-        (), doc="The keys that an intruder may know; by default the schema's.", columns="keys"
+        (), doc="The keys that an intruder may know; by default the schema's.", columns="keys", public=True
     )
     swap: Literal["geography", "sensitive", "first_key"] = parameter(
-        "geography", doc="What two records exchange: methods 1, 2 and 3 of the paper."
+        "geography", doc="What two records exchange: methods 1, 2 and 3 of the paper.", public=True
     )
     tolerance: int = parameter(
-        3, doc="Combinations that fewer records than this share are swapped.", at_least=1
+        3, doc="Combinations that fewer records than this share are swapped.", at_least=1, public=True
     )
     order: str | tuple[str, ...] = parameter(
         "near_optimal",
@@ -92,59 +92,74 @@ class ConfidentialityEdit2000(Mask):
         "the first sensitive one.",
         columns=True,
         numeric=True,
+        public=True,
     )
     sample_percent: float = parameter(
         100.0,
         doc="How many percent of the combinations below tolerance are swapped.",
         at_least=0,
         at_most=100,
+        public=True,
     )
     geography: tuple[str, ...] = parameter(
         (),
         doc="The codes that method 1 exchanges; by default the schema's geography, without its first "
         "level where it has several.",
         columns="geography",
+        public=True,
     )
     sensitive: tuple[str, ...] = parameter(
         (),
         doc="The values that method 2 exchanges; by default the schema's sensitive ones.",
         columns="sensitive",
+        public=True,
     )
     within: tuple[str, ...] | None = parameter(
         None,
         doc="Nothing crosses the strata of these columns; by default the first level of a geography "
         "that has several (the state).",
         columns=True,
+        public=True,
     )
     window: int = parameter(
         1,
         doc="Among how many neighbouring records the most similar partner is chosen.",
         at_least=1,
         at_most=10_000,
+        public=True,
     )
     similar: tuple[str, ...] = parameter(
         (),
         doc="The columns in which a partner should be similar; by default the sensitive ones.",
         columns=True,
         numeric=True,
+        public=True,
     )
     f: float | None = parameter(
         None,
         doc="Tune the share of combinations so that swapping adds at most this share to the standard "
         "deviation of `order_by` (0.01: one percent).",
         above=0,
+        public=True,
     )
     p: float = parameter(
-        10.0, doc="The least mean distortion of a swapped record in percent; below it, a warning.", at_least=0
+        10.0,
+        doc="The least mean distortion of a swapped record in percent; below it, a warning.",
+        at_least=0,
+        public=True,
     )
     levels: tuple[tuple[str, ...], ...] = parameter(
         (),
         doc="Sets of keys whose average PERCENTAGE BIAS a search minimises; by default the geography "
         "with every set of other keys, as in Table 7.",
         columns=True,
+        public=True,
     )
     search_orders: int = parameter(
-        720, doc="How many orders a search may try: all of them if there are no more.", at_least=1
+        720,
+        doc="How many orders a search may try: all of them if there are no more.",
+        at_least=1,
+        public=True,
     )
 
     # -- what it works on -------------------------------------------------------------------------

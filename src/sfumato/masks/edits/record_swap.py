@@ -59,40 +59,55 @@ class RecordSwap(Mask):
         doc="The column that says which persons form a household; by default the schema's, else every "
         "record is one.",
         columns="household",
+        public=True,
     )
     hierarchy: tuple[str, ...] = parameter(
         (),
         doc="The geographic levels, coarse to fine; by default the schema's geography.",
         columns="geography",
+        public=True,
     )
     similar: tuple[str, ...] | tuple[tuple[str, ...], ...] = parameter(
         (),
         doc="The household variables on which the two must agree, or a list of such profiles, from "
         "strict to loose.",
         columns=True,
+        public=True,
     )
     rate_percent: float = parameter(
-        5.0, doc="How many percent of the households are swapped.", at_least=0, at_most=100
+        5.0, doc="How many percent of the households are swapped.", at_least=0, at_most=100, public=True
     )
     tolerance: int = parameter(
         3,
         doc="A person whose keys fewer persons than this share in an area makes the household high-risk.",
         at_least=0,
+        public=True,
     )
     carry_along: tuple[str, ...] = parameter(
-        (), doc="Other columns that move with the geography (a grid cell, coordinates).", columns=True
+        (),
+        doc="Other columns that move with the geography (a grid cell, coordinates).",
+        columns=True,
+        public=True,
     )
     keys: tuple[str, ...] = parameter(
-        (), doc="The variables that an intruder may know; by default the schema's keys.", columns="keys"
+        (),
+        doc="The variables that an intruder may know; by default the schema's keys.",
+        columns="keys",
+        public=True,
     )
-    within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
+    within: tuple[str, ...] = parameter(
+        (), doc="Nothing crosses the strata of these columns.", columns=True, public=True
+    )
     same_size: bool = parameter(
-        True, doc="Whether partners have as many members, so that the persons of every area are as many."
+        True,
+        doc="Whether partners have as many members, so that the persons of every area are as many.",
+        public=True,
     )
     on_conflict: Literal["refuse", "tolerance", "rate"] = parameter(
         "refuse",
         doc="What to do if the high-risk households exceed the rate: refuse, swap them all (tolerance), "
         "or swap the riskiest only (rate).",
+        public=True,
     )
 
     # -- what it works on -------------------------------------------------------------------------

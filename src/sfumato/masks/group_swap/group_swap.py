@@ -60,44 +60,55 @@ class GroupSwap(Mask):
     name: ClassVar[str] = "group_swap"
     reference: ClassVar[str] = "Oganian and Lesaja (2016)"
 
-    strata: tuple[str, ...] = parameter(doc="The columns that define the strata.", columns="strata")
-    n_swap: int | None = parameter(None, doc="How many records of each pair go each way.", at_least=0)
+    strata: tuple[str, ...] = parameter(
+        doc="The columns that define the strata.", columns="strata", public=True
+    )
+    n_swap: int | None = parameter(
+        None, doc="How many records of each pair go each way.", at_least=0, public=True
+    )
     rate_percent: float | None = parameter(
         None,
         doc="How many percent of the smaller stratum of each pair go each way (instead of `n_swap`).",
         at_least=0,
         at_most=100,
+        public=True,
     )
     probabilities: Literal["conditional", "uniform"] = parameter(
         "conditional",
         doc="Draw in proportion to the propensity for the other stratum, or with equal probability.",
         choices=("conditional", "uniform"),
+        public=True,
     )
     draw: Literal["successive", "balanced"] = parameter(
         "successive",
         doc="Successive draws without replacement (published), or balanced by the cube method.",
         choices=("successive", "balanced"),
+        public=True,
     )
     allocation: Literal["capacity", "equal"] | None = parameter(
         None,
         doc="The same number in each pair, or the same total in proportion to capacity; by default "
         "equal for successive draws and capacity for balanced ones.",
         choices=("capacity", "equal"),
+        public=True,
     )
     pairing: Literal["greedy", "matching"] = parameter(
         "matching",
         doc="The nearest pair first (published), or the pairs with the least total distance.",
         choices=("greedy", "matching"),
+        public=True,
     )
     centre: Literal["share", "half"] = parameter(
         "share",
         doc="c of U_p: the second stratum's share (as printed), or ½ (which gives the published pairs).",
         choices=("share", "half"),
+        public=True,
     )
     covariates: tuple[str, ...] = parameter(
         (),
         doc="The columns of the propensity model; by default all but strata, ids, weight and geography.",
         columns=True,
+        public=True,
     )
     formula: str | None = parameter(
         None, doc='The terms of the propensity model, as in "SURVIVED * (AGE + FARE)".'
@@ -106,23 +117,26 @@ class GroupSwap(Mask):
         None, doc="Other terms for the distances of strata; by default those of the propensity model."
     )
     within: tuple[str, ...] = parameter(
-        (), doc="Only strata that agree in these columns are paired.", columns=True
+        (), doc="Only strata that agree in these columns are paired.", columns=True, public=True
     )
     small_strata: Literal["refuse", "fewer", "leave"] = parameter(
         "refuse",
         doc="A stratum of fewer than `n_swap` records: refuse (by capacity: at most half moves), move "
         "at most half of it, or leave it out.",
         choices=("refuse", "fewer", "leave"),
+        public=True,
     )
     move_again: bool = parameter(
         True,
         doc="Whether a record may move a second time in an odd stratum's swap (published); it may then "
         "come back to where it was.",
+        public=True,
     )
     search: Literal["auto", "exact", "fast"] = parameter(
         "auto",
         doc=f"Fit every pair of strata, or only near ones; by default all up to {FEW_STRATA} strata.",
         choices=("auto", "exact", "fast"),
+        public=True,
     )
 
     # -- what it says of itself ---------------------------------------------------------------------

@@ -83,41 +83,50 @@ class AdditiveNoise(RowsMask):
     chunk_records: ClassVar[int] = 1 << 16
 
     columns: tuple[str, ...] = parameter(
-        doc="The columns to add noise to.", columns="sensitive", numeric=True
+        doc="The columns to add noise to.", columns="sensitive", numeric=True, public=True
     )
-    variance_ratio: float = parameter(doc="d: the noise's variance over the column's.", above=0)
-    rescale: bool = parameter(False, doc="Bring mean and covariance back to the original's.")
+    variance_ratio: float = parameter(doc="d: the noise's variance over the column's.", above=0, public=True)
+    rescale: bool = parameter(False, doc="Bring mean and covariance back to the original's.", public=True)
     exact: bool = parameter(
-        False, doc="Make the noise's sample mean and covariance exact, so that moments are guaranteed."
+        False,
+        doc="Make the noise's sample mean and covariance exact, so that moments are guaranteed.",
+        public=True,
     )
-    independent: bool = parameter(False, doc="Uncorrelated noise (correlations shrink by 1/(1+d)).")
+    independent: bool = parameter(
+        False, doc="Uncorrelated noise (correlations shrink by 1/(1+d)).", public=True
+    )
     residual: str = parameter(
         "mask",
         doc="What happens to total − sum where it isn't 0: masked too, or kept (published; it leaks).",
         choices=("mask", "keep"),
+        public=True,
     )
     keep_zero_residuals: bool = parameter(
         False,
         doc="Let a total stay the sum in each record where it was, even if it isn't in others; "
         "this tells which records those are.",
+        public=True,
     )
     flag_zeros: bool = parameter(
-        False, doc="Add a column <name>_zero that tells which values were zero (an exact key)."
+        False, doc="Add a column <name>_zero that tells which values were zero (an exact key).", public=True
     )
     within: tuple[str, ...] = parameter(
-        (), doc="Strata: each has its own covariance and its own mean.", columns=True
+        (), doc="Strata: each has its own covariance and its own mean.", columns=True, public=True
     )
     smallest_stratum: int | None = parameter(
-        None, doc="Strata below this size are pooled; by default max(10, 3·(columns + 1)).", at_least=2
+        None,
+        doc="Strata below this size are pooled; by default max(10, 3·(columns + 1)).",
+        at_least=2,
+        public=True,
     )
     round_to_unit: bool = parameter(
-        True, doc="Round to the schema's unit without bias (integer columns are always rounded)."
+        True, doc="Round to the schema's unit without bias (integer columns are always rounded).", public=True
     )
     non_negative: bool = parameter(
-        False, doc="Keep columns without negative values at 0 or above; this shifts their means."
+        False, doc="Keep columns without negative values at 0 or above; this shifts their means.", public=True
     )
-    lower: Mapping[str, float] = parameter({}, doc="Lower bounds by column.", columns=True)
-    upper: Mapping[str, float] = parameter({}, doc="Upper bounds by column.", columns=True)
+    lower: Mapping[str, float] = parameter({}, doc="Lower bounds by column.", columns=True, public=True)
+    upper: Mapping[str, float] = parameter({}, doc="Upper bounds by column.", columns=True, public=True)
 
     # -- what it says of itself ---------------------------------------------------------------------
 

@@ -73,32 +73,50 @@ class ControlledDistortion(Mask):
         None, doc="By how much they move, in the same forms as `values`."
     )
     columns: tuple[str, ...] = parameter(
-        doc="The columns whose means and covariances stay exact.", columns="sensitive", numeric=True
+        doc="The columns whose means and covariances stay exact.",
+        columns="sensitive",
+        numeric=True,
+        public=True,
     )
     helpers: tuple[int | str, ...] = parameter(
         (), doc="The records that may move too; by default the nearest."
     )
     by: str = parameter(
-        "position", doc="How records are named: by place or by the id column.", choices=("position", "id")
+        "position",
+        doc="How records are named: by place or by the id column.",
+        choices=("position", "id"),
+        public=True,
     )
     near: tuple[str, ...] | None = parameter(
-        None, doc="The key columns in which helpers should agree; the schema's keys by default.", columns=True
+        None,
+        doc="The key columns in which helpers should agree; the schema's keys by default.",
+        columns=True,
+        public=True,
     )
     within: tuple[str, ...] = parameter(
-        (), doc="Helpers come from the record's stratum, so that its moments stay too.", columns=True
+        (),
+        doc="Helpers come from the record's stratum, so that its moments stay too.",
+        columns=True,
+        public=True,
     )
     weight: str | None = parameter(
-        None, doc="Keep weighted moments, with the weights of this column.", columns=True
+        None, doc="Keep weighted moments, with the weights of this column.", columns=True, public=True
     )
-    max_helpers: int | None = parameter(None, doc="At most so many helpers a record.", at_least=1)
-    lower: Mapping[str, float] = parameter({}, doc="Lower bounds by column.", columns=True)
-    upper: Mapping[str, float] = parameter({}, doc="Upper bounds by column.", columns=True)
-    non_negative: bool = parameter(False, doc="Keep columns without negative values at 0 or above.")
+    max_helpers: int | None = parameter(
+        None, doc="At most so many helpers a record.", at_least=1, public=True
+    )
+    lower: Mapping[str, float] = parameter({}, doc="Lower bounds by column.", columns=True, public=True)
+    upper: Mapping[str, float] = parameter({}, doc="Upper bounds by column.", columns=True, public=True)
+    non_negative: bool = parameter(
+        False, doc="Keep columns without negative values at 0 or above.", public=True
+    )
     beyond_bounds: bool = parameter(
-        False, doc="Where the bounds can't be kept: go beyond them and say where, rather than refuse."
+        False,
+        doc="Where the bounds can't be kept: go beyond them and say where, rather than refuse.",
+        public=True,
     )
     round_to_unit: bool = parameter(
-        False, doc="Round to the column's unit; the moments are then only nearly kept."
+        False, doc="Round to the column's unit; the moments are then only nearly kept.", public=True
     )
 
     # -- what it says of itself ---------------------------------------------------------------------

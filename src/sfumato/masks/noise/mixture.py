@@ -48,18 +48,21 @@ class MixtureNoise(AdditiveNoise):
     reference: ClassVar[str] = "Yancey, Winkler and Creecy (2002)"
 
     component_variance: float = parameter(
-        0.025, doc="σ²: the variance of each component of the mixture.", above=0, below=1
+        0.025, doc="σ²: the variance of each component of the mixture.", above=0, below=1, public=True
     )
     root: str = parameter(
         "principal",
         doc="The square root of the covariance that colours the noise.",
         choices=("principal", "cholesky", "symmetric"),
+        public=True,
     )
     weights: tuple[float, ...] = parameter(
-        (0.5, 0.5), doc="ω: the components' weights (they add up to 1).", above=0, below=1
+        (0.5, 0.5), doc="ω: the components' weights (they add up to 1).", above=0, below=1, public=True
     )
     psi: tuple[float, ...] = parameter(
-        (1.0,), doc="ψ_1 … ψ_{K−1}: where the components lie, before scaling; the last one follows."
+        (1.0,),
+        doc="ψ_1 … ψ_{K−1}: where the components lie, before scaling; the last one follows.",
+        public=True,
     )
 
     def _check(self) -> Sequence[Fault]:

@@ -54,13 +54,14 @@ class RankSwap(Mask):
     name: ClassVar[str] = "rank_swap"
     reference: ClassVar[str] = "Moore (1996)"
 
-    columns: tuple[str, ...] = parameter(doc="The columns to swap.", columns="sensitive")
+    columns: tuple[str, ...] = parameter(doc="The columns to swap.", columns="sensitive", public=True)
     window_percent: float | Mapping[str, float] | None = parameter(
         None,
         doc="P: how many percent of its ranks a column's window spans (one number, or one a column).",
         at_least=0,
         at_most=100,
         columns=True,
+        public=True,
     )
     correlation: float | Mapping[str, float] | None = parameter(
         None,
@@ -68,44 +69,61 @@ class RankSwap(Mask):
         above=0,
         below=1,
         columns=True,
+        public=True,
     )
     mean_change: float | Mapping[str, float] | None = parameter(
         None,
         doc="K0: the mean absolute change of a value, relative to the value (0.1 is 10 percent).",
         above=0,
         columns=True,
+        public=True,
     )
     interval: Literal["calibrated", "theorem"] = parameter(
-        "calibrated", doc="The window from the column's own distribution, or by Moore's Theorems 3 and 4."
+        "calibrated",
+        doc="The window from the column's own distribution, or by Moore's Theorems 3 and 4.",
+        public=True,
     )
-    within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
+    within: tuple[str, ...] = parameter(
+        (), doc="Nothing crosses the strata of these columns.", columns=True, public=True
+    )
     together: bool = parameter(
-        False, doc="Whether the columns travel together, as one string of values, or one by one."
+        False, doc="Whether the columns travel together, as one string of values, or one by one.", public=True
     )
     rank_by: Literal["first", "principal"] = parameter(
-        "first", doc="What `together` ranks by: the first column, or the first principal component."
+        "first",
+        doc="What `together` ranks by: the first column, or the first principal component.",
+        public=True,
     )
     partner: Literal["uniform", "geometric"] = parameter(
         "uniform",
         doc="A partner uniformly in the window (Moore), or at a geometric distance without a bound.",
+        public=True,
     )
     order_by: Mapping[str, str] = parameter(
         {},
         doc='For categories: the column whose mean puts them in order (`{RACE = "SALARY"}`).',
         columns=True,
+        public=True,
     )
-    keep_zeros: bool = parameter(False, doc="Whether zeros stay, so that it is kept who has none.")
+    keep_zeros: bool = parameter(
+        False, doc="Whether zeros stay, so that it is kept who has none.", public=True
+    )
     leftover: Literal["stay", "cycle"] = parameter(
-        "stay", doc="An odd last record stays, or joins a near pair in a cycle of three."
+        "stay", doc="An odd last record stays, or joins a near pair in a cycle of three.", public=True
     )
     sum_rule: Literal["rebuild", "scale"] = parameter(
         "rebuild",
         doc="Where columns add up: swap components and add up again, or swap the total and scale them.",
+        public=True,
     )
     adjust: bool = parameter(
-        True, doc="Whether a calibrated swap is re-paired inside the window until it is on target."
+        True,
+        doc="Whether a calibrated swap is re-paired inside the window until it is on target.",
+        public=True,
     )
-    log_pairs: bool = parameter(False, doc="Whether the confidential log lists every record's source.")
+    log_pairs: bool = parameter(
+        False, doc="Whether the confidential log lists every record's source.", public=True
+    )
 
     # -- what it says of itself -------------------------------------------------------------------
 
