@@ -15,7 +15,7 @@ import sfumato as sf
 from papers.framework import Context, Mean
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.draws import Seed
-from sfumato.utility.overlap_table import Analysis
+from sfumato.stats.overlaps import Analysis
 
 TITANIC: Final = "titanic_889.csv"
 SMHO: Final = "smho_n874.csv"

@@ -16,7 +16,8 @@ from sfumato.errors import MeasureError
 from sfumato.experiment.cache import Shared
 from sfumato.experiment.grid import _once, _seed_of
 from sfumato.masks.group_swap.group_swap import GroupSwap
-from sfumato.utility.overlap_table import Analysis, overlap_table
+from sfumato.stats.overlaps import Analysis
+from sfumato.utility.overlap_table import overlap_table
 
 
 def passengers(n: int = 260) -> pl.DataFrame:

@@ -20,8 +20,8 @@ from sfumato.contract.measure import Attack
 from sfumato.contract.result import Result
 from sfumato.errors import MeasureError, ParameterError
 from sfumato.stats.design import formula_columns, formula_problem
+from sfumato.stats.intervals import estimable, overlap
 from sfumato.utility.distributions import distances
-from sfumato.utility.intervals import estimable, overlap
 
 
 def titanic(reference_data: Path) -> pl.DataFrame:

@@ -38,7 +38,7 @@ from sfumato.contract.guarantees import Check, Guarantee, NothingLost, RuleKept,
 from sfumato.data.follow import alone, follow, followers
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.rules import judgeable, rules_of, strict
-from sfumato.data.schema import Schema
+from sfumato.data.schema import Schema, Variable
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import GuaranteeError, MaskError, Problem, SfumatoError
 from sfumato.parallel import in_threads
@@ -151,6 +151,15 @@ class Mask(Told):
     def knowing(self, original: Any) -> Self:
         """This step with the original file in mind, row by row that of the data it will be given."""
         return self.given(replace(self.context, original=as_microdata(original)))
+
+    def prepared(self, data: Microdata) -> Mask:
+        """This mask with what these data alone give kept, for many runs on the same data."""
+        return self
+
+    def released_variable(self, column: str, variable: Variable, masked: Microdata) -> Variable:
+        """What the dictionary of a release may say of a column; override where the schema of the masked
+        file tells more than its records do."""
+        return variable
 
     @abstractmethod
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:

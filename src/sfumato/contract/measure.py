@@ -53,6 +53,21 @@ class Measure(Told):
         """The figure before masking and what it is; None where nothing sensible can be said cheaply."""
         return None
 
+    # -- over the runs of an experiment ---------------------------------------------------------------
+
+    def prepared(self, original: Microdata) -> Measure:
+        """This measure with what the original alone gives kept, for many masked files of it."""
+        return self
+
+    def figures(self, original: Microdata, masked: Microdata) -> list[tuple[str, float]]:
+        """The numbers that an experiment keeps of a run, by name."""
+        result = self.measure(original, masked)
+        return numbers({"value": result.value, **result.figures})
+
+    def table_of_runs(self, name: str, frame: pl.DataFrame) -> pl.DataFrame | None:
+        """A table of an experiment's runs from its frame, for measures that have one."""
+        return None
+
     @abstractmethod
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         """The measure itself. Record i of one file is record i of the other. A measure of one file
@@ -101,6 +116,15 @@ class Measure(Told):
             direction=self.direction,
             bounds=self.bounds,
         )
+
+
+def numbers(figures: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Those figures that are numbers."""
+    return [
+        (name, float(value))
+        for name, value in figures.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

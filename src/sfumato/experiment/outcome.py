@@ -48,12 +48,12 @@ class Outcome:
 
         Columns as of :func:`~sfumato.utility.overlap_table.overlap_table`, with the point.
         """
-        from sfumato.utility.intervals import IntervalOverlap
-        from sfumato.utility.overlap_table import table_of_runs
-
-        plan = self.plan
-        labelled = zip(plan.measure_ids(), plan.measures, strict=True)
-        return table_of_runs(self.frame, {i: m for i, m in labelled if isinstance(m, IntervalOverlap)})
+        tables = []
+        for name, measure in zip(self.plan.measure_ids(), self.plan.measures, strict=True):
+            table = measure.table_of_runs(name, self.frame.filter(pl.col("measure") == name))
+            if table is not None:
+                tables.append(table)
+        return pl.concat(tables) if tables else pl.DataFrame()
 
     # -- the map ----------------------------------------------------------------------------------
 

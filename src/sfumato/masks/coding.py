@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +16,7 @@ from sfumato.contract.guarantees import Guarantee, SameMoments
 from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import Microdata
-from sfumato.data.schema import Schema
+from sfumato.data.schema import Schema, Variable
 from sfumato.draws import Draws, as_seed
 from sfumato.errors import MaskError, Problem
 
@@ -162,6 +162,21 @@ class TopBottomCode(RowsMask):
                 tolerance = 1e-6 if data.dtype(column) == pl.Float32 else 1e-9
                 out.append(SameMoments((column,), order=1, tolerance=tolerance))
         return out
+
+    def released_variable(self, column: str, variable: Variable, masked: Microdata) -> Variable:
+        """A code by percent is the value of the record at the cut. Where the mean or the median replaces
+        the coded values, that value isn't in the file any more; what replaced it marks them as well."""
+        if self.replace == "code" or column not in self.columns or column not in masked.columns:
+            return variable
+        values = masked.column(column).filter(~masked.missing(column))
+        for side in _SIDES:
+            code = getattr(variable, side)
+            if code is None or self._said(f"{side}_percent", column) is None:
+                continue
+            beyond = values.filter(values >= code if side == "top" else values <= code).cast(pl.Float64)
+            shown: Any = beyond.min() if side == "top" else beyond.max()
+            variable = replace(variable, **{side: shown})
+        return variable
 
     # -- what it does -----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -143,31 +143,11 @@ def released_schema(run: Run, columns: list[str]) -> Schema:
             labels = {c: text for c, text in variable.labels.items() if _spelt(c) not in gone}
             order = [c for c in variable.order if _spelt(c) not in gone]
             schema = schema.with_variable(column, labels=labels, order=order)
-    return _without_cut_points(run, schema)
-
-
-def _without_cut_points(run: Run, schema: Schema) -> Schema:
-    """The schema with no code that is a record's own value and stands in no released record.
-
-    A code by percent is the value of the record at the cut. Where the mean or the median replaces
-    the coded values, that value isn't in the file any more; what replaced it marks them as well.
-    """
-    from sfumato.masks.coding import TopBottomCode
-
     for step in run.steps:
-        if not isinstance(step.mask, TopBottomCode) or step.mask.replace == "code":
-            continue
-        for column in step.mask.columns:
-            if column not in run.masked.columns or column not in schema.variables:
-                continue
-            values = run.masked.column(column).filter(~run.masked.missing(column))
-            for side, by_percent in (("top", step.mask.top_percent), ("bottom", step.mask.bottom_percent)):
-                code = getattr(schema[column], side)
-                if by_percent is None or code is None:
-                    continue
-                beyond = values.filter(values >= code if side == "top" else values <= code).cast(pl.Float64)
-                shown = beyond.min() if side == "top" else beyond.max()
-                schema = schema.with_variable(column, **{side: shown})
+        for column in columns:
+            said = step.mask.released_variable(column, schema[column], run.masked)
+            if said != schema[column]:
+                schema = schema.with_variable(column, **{f.name: getattr(said, f.name) for f in fields(said)})
     return schema
 
 

@@ -205,9 +205,7 @@ def carry_out(
     limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
-    return Run(
-        plan, data, current, records, Results(results), limits, seconds, secret, said, back, before
-    )
+    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said, back, before)
 
 
 def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:

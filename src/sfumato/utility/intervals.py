@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +11,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.contract.measure import UtilityMeasure
+from sfumato.contract.measure import UtilityMeasure, numbers
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
-from sfumato.data.microdata import BoolArray, FloatArray, Microdata
+from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem, did_you_mean
 from sfumato.stats.design import by_formula, formula_columns, formula_problem, frames_of
+from sfumato.stats.intervals import estimable, exact_or_not, logistic, overlap
+from sfumato.stats.overlaps import J_K, Analysis, row_of_runs, summary
 from sfumato.stats.strata import matched_strata
 
 
@@ -155,6 +158,37 @@ class IntervalOverlap(UtilityMeasure):
             },
         )
 
+    # -- over the runs of an experiment ---------------------------------------------------------------
+
+    def prepared(self, original: Microdata) -> IntervalOverlap:
+        again = copy.copy(self)
+        object.__setattr__(again, "_analysis", Analysis(original, self))
+        return again
+
+    def figures(self, original: Microdata, masked: Microdata) -> list[tuple[str, float]]:
+        """The figures, and each coefficient's J."""
+        analysis: Analysis | None = self.__dict__.get("_analysis")
+        if analysis is not None and analysis.data is original:
+            j_k, lost = analysis.overlaps(masked)
+        else:
+            result = self.measure(original, masked)
+            j_k, lost = dict(result.j_k), int(result.not_estimated)
+        return [*numbers(summary(j_k, lost)), *((J_K + label, j) for label, j in j_k.items())]
+
+    def table_of_runs(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """The table of Oganian and Lesaja, a row for each point of the grid."""
+        text = f"{self.formula}, in each {' × '.join(self.within)}" if self.within else self.formula
+        rows = []
+        for (point,), part in frame.group_by("point", maintain_order=True):
+            each = part.filter(pl.col("figure").str.starts_with(J_K))
+            parts = [p["value"].to_numpy() for _, p in each.group_by("replicate", maintain_order=True)]
+            lost = part.filter(pl.col("figure") == "not_estimated")["value"].sum()
+            if parts:
+                row = row_of_runs(name, parts, int(lost))
+                row["non_overlaps_per_run"] = row["non_overlaps"] / len(parts)
+                rows.append({"point": point, **row, "family": self.family, "formula": text})
+        return pl.DataFrame(rows)
+
     def _fits(self, one: Any, two: Any) -> tuple[list[str], Any, Any]:
         first, second = by_formula(self.formula, one, two)
         intervals = []
@@ -169,10 +203,10 @@ class IntervalOverlap(UtilityMeasure):
                 # A two-valued category: formulaic gives an indicator for each; the last counts as 1.
                 response = response[:, -1:]
             X = part.rhs.to_numpy(dtype=np.float64)
-            intervals.append(self._interval(X, response[:, 0]))
+            intervals.append(self.interval(X, response[:, 0]))
         return [str(c) for c in first.rhs.columns], *intervals  # type: ignore[return-value]
 
-    def _interval(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def interval(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         from scipy.stats import norm
         from scipy.stats import t as student
 
@@ -183,90 +217,16 @@ class IntervalOverlap(UtilityMeasure):
         if self.family == "linear":
             spare = n - int(keep.sum())
             if spare > 0 and keep.any():
-                estimate[keep], error[keep] = _exact_or_not(X[:, keep], y)
+                estimate[keep], error[keep] = exact_or_not(X[:, keep], y)
             quantile = float(student.ppf(tail, spare)) if spare > 0 else math.nan
         else:
             values = np.unique(y)
             if len(values) == 2:
-                estimate[keep], error[keep] = _logistic(X[:, keep], (y == values[1]).astype(np.float64))
+                estimate[keep], error[keep] = logistic(X[:, keep], (y == values[1]).astype(np.float64))
             elif len(values) > 2:
                 raise MeasureError("a logistic regression needs a response with two values")
             quantile = float(norm.ppf(tail))
         return estimate - quantile * error, estimate + quantile * error
-
-
-def overlap(one: tuple[float, float], two: tuple[float, float]) -> float:
-    """J_k of two intervals. One without a length (an exact fit) overlaps with itself alone: else NaN.
-
-    >>> overlap((0.0, 2.0), (0.0, 2.0)), overlap((0.0, 2.0), (1.0, 3.0)), overlap((0.0, 1.0), (2.0, 3.0))
-    (1.0, 0.5, -1.0)
-    """
-    shared = min(one[1], two[1]) - max(one[0], two[0])
-    lengths = (one[1] - one[0], two[1] - two[0])
-    if min(lengths) <= 0:
-        return 1.0 if one == two else math.nan
-    return 0.5 * (shared / lengths[0] + shared / lengths[1])
-
-
-def estimable(X: FloatArray, tolerance: float = 1e-7) -> BoolArray:
-    """Which columns aren't combinations of those before them (the rule of R's lm)."""
-    n, p = X.shape
-    keep = np.zeros(p, dtype=np.bool_)
-    basis = np.zeros((n, 0))
-    for j in range(p):
-        size = float(np.linalg.norm(X[:, j]))
-        if size == 0 or not math.isfinite(size):
-            continue
-        v = X[:, j] / size
-        for _ in range(2):  # twice is enough to be orthogonal to rounding
-            v = v - basis @ (basis.T @ v)
-        rest = float(np.linalg.norm(v))
-        if rest > tolerance:
-            keep[j] = True
-            basis = np.column_stack([basis, v / rest])
-    return keep
-
-
-def least_squares(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and standard errors of a full-rank linear regression."""
-    scale = np.linalg.norm(X, axis=0)
-    q, r = np.linalg.qr(X / scale)
-    beta = np.linalg.solve(r, q.T @ y)
-    residual = y - (X / scale) @ beta
-    inverse = np.linalg.inv(r)
-    variance = float(residual @ residual) / (len(y) - X.shape[1])
-    return beta / scale, np.sqrt(variance * (inverse * inverse).sum(axis=1)) / scale
-
-
-def _exact_or_not(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """As :func:`least_squares`; where the response is a sum of the terms to rounding (a total and its parts)
-    the coefficients have no error, and are the same in two files if they are so to rounding."""
-    estimate, error = least_squares(X, y)
-    unit = 1e-9 * float(np.linalg.norm(y)) / np.linalg.norm(X, axis=0)
-    if float(np.linalg.norm(y - X @ estimate)) > 1e-10 * float(np.linalg.norm(y - y.mean())):
-        return estimate, error
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(unit > 0, np.round(estimate / unit) * unit, estimate), np.zeros_like(error)
-
-
-def _logistic(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and standard errors; NaN where the groups are separated."""
-    from sfumato.kernels.logistic import fit_logistic
-
-    constant = np.flatnonzero((X[0] == X).all(axis=0))
-    rest = np.setdiff1d(np.arange(X.shape[1]), constant)
-    estimate, error = np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
-    if not len(constant):
-        raise MeasureError("a logistic regression without an intercept isn't offered", hint="remove `- 1`")
-    fit = fit_logistic(np.asfortranarray(X[:, rest]), y, ridge=0.0, max_iterations=50)
-    standard = np.abs(fit.coefficients) * X[:, rest].std(axis=0)
-    separated = not fit.converged or (len(rest) and float(standard.max()) > 30)
-    if not separated:
-        se = np.sqrt(np.clip(np.diag(fit.covariance), 0, None))
-        estimate[rest], error[rest] = fit.coefficients, se[1:]
-        first = constant[0]
-        estimate[first], error[first] = fit.intercept / X[0, first], se[0] / abs(X[0, first])
-    return estimate, error
 
 
 def _label(row: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -226,9 +227,9 @@ class GroupSwap(Mask):
             memory[:] = [(data, self.prepare(data))]
         return self._carry_through(data, memory[0][1], draws, notes)
 
-    def remembering(self) -> GroupSwap:
+    def prepared(self, data: Microdata) -> GroupSwap:
         """This mask with a memory: it compares and pairs the strata of the same data only once."""
-        again = replace(self)
+        again = copy.copy(self)
         object.__setattr__(again, "_memory", [])
         return again
 
