@@ -117,6 +117,16 @@ def test_an_unknown_column_is_a_clear_error(cls: type[Mask]) -> None:
 
 
 @every_mask
+def test_it_knows_the_types_that_it_makes(cls: type[Mask]) -> None:
+    """`check` follows the types from step to step, so that it refuses what `run` would refuse."""
+    data = deck_for(cls)
+    mask = example(cls, data)
+    masked, _ = carried_out(mask, data)
+    said = mask.types_after({c: data.dtype(c) for c in data.columns}, data.schema)
+    assert said == {c: masked.dtype(c) for c in masked.columns}
+
+
+@every_mask
 def test_it_changes_what_it_says_and_nothing_else(cls: type[Mask]) -> None:
     data = deck_for(cls)
     mask = example(cls, data)

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from sfumato.cli import main
@@ -83,3 +84,22 @@ def test_bad_input_is_code_two(plan, tmp_path, capsys):
     bare.write_text('format = 1\ndata = "demo.parquet"\n', encoding="utf-8")
     assert main(["risk", str(bare)]) == 2
     assert "no key was named" in capsys.readouterr().err
+
+
+def test_recodes_of_files_beside_the_plan_work_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hierarchy and a .grc file are sought beside the plan; `risk` forgot it outside its folder."""
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir(), away.mkdir()
+    pl.DataFrame({"AREA": ["a", "b", "c"] * 4, "AGE": [1, 2, 3, 4] * 3}).write_csv(home / "p.csv")
+    (home / "areas.csv").write_text("a;x\nb;x\nc;y\n")
+    (home / "age.grc").write_text("1:1-2\n2:3-4\n")
+    (home / "plan.toml").write_text(
+        'data = "p.csv"\n[roles]\nkeys = ["AREA", "AGE"]\n'
+        '[[step]]\nmask = "recode"\ncolumn = "AREA"\nhierarchy = "areas.csv"\nlevel = 1\n'
+        '[[step]]\nid = "age"\nmask = "recode"\ncolumn = "AGE"\nmapping = "age.grc"\n'
+    )
+    monkeypatch.chdir(away)
+    assert main(["risk", str(home / "plan.toml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recodes"] == ["recode", "age"]

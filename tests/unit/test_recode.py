@@ -427,3 +427,32 @@ def test_a_grc_file_given_as_a_hierarchy_and_paths_that_arent_text(tmp_path) -> 
     data = sf.Microdata(pl.DataFrame({"AGE": [17, 24]}))
     for way in ({"mapping": path}, {"hierarchy": path}, {"hierarchy": str(path), "level": 1}):
         assert [int(v) for v in sf.Recode(column="AGE", **way).mask(data).column("AGE")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"width": 10},
+        {"width": 10, "labels": "low"},
+        {"mapping": {"-40": 1, "41-": 2}},
+        {"mapping": {"-40": 1000, "41-": 2}},
+        {"mapping": {"-40": "young", "41-": "old"}},
+        {"mapping": {"-40": 1}, "other": "rest"},
+        {"mapping": {"-40": 1}, "keep_others": True},
+    ],
+)
+def test_it_knows_its_type_in_every_way(step: dict[str, Any]) -> None:
+    data = sf.Microdata(pl.DataFrame({"AGE": pl.Series([17, 24, 61, None], dtype=pl.Int8)}))
+    mask = sf.Recode(column="AGE", **step)
+    after = mask.mask(data, seed=1)
+    assert mask.types_after({"AGE": pl.Int8()}, data.schema) == {"AGE": after.dtype("AGE")}
+
+
+def test_check_refuses_what_run_refuses(tmp_path: Path) -> None:
+    """Recode to classes, then noise on them: check said 0, run said 2."""
+    pl.DataFrame({"AGE": [17, 24, 61] * 10}).write_parquet(tmp_path / "a.parquet")
+    steps = [sf.Recode(column="AGE", width=10), sf.AdditiveNoise(columns=["AGE"], variance_ratio=0.1)]
+    plan = sf.Plan(steps=steps, data_path="a.parquet", base=tmp_path)
+    assert [p.message for p in plan.check() if p.severity == "error"] == [
+        "`columns` needs numbers, but 'AGE' holds String"
+    ]

@@ -111,7 +111,7 @@ class Mask(Told):
             return []  # a suppressed result takes one of its parts with it
         empty = Microdata(pl.DataFrame(schema=types), schema.restricted_to(types))
         try:
-            columns, after = self.changes(empty), self.types_after(types)
+            columns, after = self.changes(empty), self.types_after(types, schema)
         except SfumatoError:  # something else is wrong with the step, and said by `check`
             return []
         # What becomes text can't be added up any more; other steps may do the same to the parts.
@@ -125,7 +125,7 @@ class Mask(Told):
             if rule.result in after and after[rule.result].is_numeric()
         ]
 
-    def types_after(self, types: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
+    def types_after(self, types: dict[str, pl.DataType], schema: Schema) -> dict[str, pl.DataType]:
         """The column types once this step is done; override where a step changes or adds one."""
         return types
 

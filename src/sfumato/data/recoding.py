@@ -141,7 +141,7 @@ def by_mapping(
     """The class that a table gives each value; null where it gives none."""
     keys = {part.strip(): name for key, name in mapping.items() for part in _parts(key)}
     names = list(keys.values()) + ([other] if other is not None else [])
-    whole = values.dtype.is_integer() and all(is_code(str(n), False) for n in names)
+    dtype = class_type(values.dtype, names)
     text = values.cast(pl.String)
     exact = text.replace_strict(
         list(keys), [str(n) for n in keys.values()], default=None, return_dtype=pl.String
@@ -168,13 +168,24 @@ def by_mapping(
         by_span = pl.when(one.expression(at)).then(pl.lit(name)).otherwise(by_span)
     found = pl.DataFrame({"x": number}).select(by_span.alias("c")).to_series()
     found = exact.fill_null(found).rename(values.name)
-    if not whole:
-        return found, pl.String()
-    out = found.cast(pl.Int64)
+    return found.cast(dtype), dtype
+
+
+def class_type(dtype: pl.DataType, names: Sequence[Any]) -> pl.DataType:
+    """The type of a column whose values become these classes: text, or whole numbers where all of them
+    and the column's own values are (a wider type where the column's can't hold them).
+
+    >>> class_type(pl.Int8(), [1, 2]), class_type(pl.Int8(), [1000]), class_type(pl.Int8(), ["old"])
+    (Int8, Int64, String)
+    """
+    if not dtype.is_integer() or not all(is_code(str(n), False) for n in names):
+        return pl.String()
+    wide = pl.Series([int(str(n)) for n in names], dtype=pl.Int64)
     try:
-        return out.cast(values.dtype), values.dtype
+        wide.cast(dtype)
     except pl.exceptions.InvalidOperationError:
-        return out, pl.Int64()
+        return pl.Int64()
+    return dtype
 
 
 def _no_overlap(spans: Sequence[tuple[Span, str]]) -> None:

@@ -20,6 +20,7 @@ from sfumato.data.recoding import (
     GlobalRecode,
     by_mapping,
     by_period,
+    class_type,
     is_code,
     key_text,
     number_text,
@@ -176,6 +177,20 @@ class Recode(RowsMask):
                     Problem(0, f"recoding {self.column} ends the sum rule of {total}", None, "warning")
                 )
         return out
+
+    def types_after(self, types: dict[str, pl.DataType], schema: Schema) -> dict[str, pl.DataType]:
+        dtype = types.get(self.column)
+        if dtype is None or self.level == 0 or ((self.width or self.period) and self.labels == "low"):
+            return types
+        made: pl.DataType = pl.String()
+        if self.mapping is not None:
+            try:
+                source = self._classes(schema[self.column])
+            except SfumatoError:  # the check says so
+                return types
+            names = list(source.mapping.values()) if isinstance(source, GlobalRecode) else []
+            made = class_type(dtype, [*names, *([self.other] if self.other is not None else [])])
+        return {**types, self.column: made}
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return (self.column,)

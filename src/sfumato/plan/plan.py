@@ -230,7 +230,7 @@ class Plan:
             rules = step.check_rules(data.schema, types, self.release.drop)
             own = [*_breaks_a_role(step, data.schema), *step.check_units(), *rules]
             out += [_at(p, lines, "step", at) for p in own]
-            types = step.types_after(types)
+            types = step.types_after(types, data.schema)
         for at, one in enumerate(self.measures):
             own = [*one.check(data.schema, types), *one.check_units()]
             out += [_at(p, lines, "measure", at) for p in own]

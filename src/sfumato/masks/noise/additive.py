@@ -223,6 +223,10 @@ class AdditiveNoise(RowsMask):
             )
         return out
 
+    def types_after(self, types: dict[str, pl.DataType], schema: Schema) -> dict[str, pl.DataType]:
+        flags = [f"{c}_zero" for c in self.columns] if self.flag_zeros else []
+        return {**types, **dict.fromkeys(flags, pl.Boolean())}
+
     def changes(self, data: Microdata) -> Sequence[str]:
         rebuilt = [t for t, _ in touched_rules(data.schema.sums, self.columns)]
         flags = [f"{c}_zero" for c in self.columns] if self.flag_zeros else []

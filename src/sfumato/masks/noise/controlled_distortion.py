@@ -200,6 +200,11 @@ class ControlledDistortion(Mask):
         totals = [t for t, _ in touched_rules(schema.sums, self.columns)]
         return tuple(dict.fromkeys([*self.columns, *totals]))
 
+    def types_after(self, types: dict[str, pl.DataType], schema: Schema) -> dict[str, pl.DataType]:
+        whole = [c for c in self._all_columns(schema) if c in types and not types[c].is_float()]
+        floats = [c for c in whole if types[c].is_integer() or types[c].is_decimal()]
+        return types if self.round_to_unit else {**types, **dict.fromkeys(floats, pl.Float64())}
+
     def changes(self, data: Microdata) -> Sequence[str]:
         return self._all_columns(data.schema)
 
@@ -383,7 +388,7 @@ class ControlledDistortion(Mask):
             unit = unit_of(data.schema, column, data.dtype(column), True) if self.round_to_unit else None
             if unit:
                 x[rows, j] = np.rint(x[rows, j] / unit) * unit
-            if (x[:, j] == before[:, j])[rows].all():
+            if (x[:, j] == before[:, j])[rows].all() and (unit or data.dtype(column).is_float()):
                 continue
             new[column] = restore(data.column(column), x[:, j], rows, whole=bool(unit))
         if self.round_to_unit:
