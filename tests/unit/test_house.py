@@ -12,6 +12,8 @@ DOORS = {
     ("sfumato.run.run", "sfumato.release.write"),
 }
 TYPES = {
+    ("sfumato.masks.cluster_shuffle.work", "sfumato.masks.cluster_shuffle.cluster_shuffle"),
+    ("sfumato.masks.cluster_shuffle.promises", "sfumato.masks.cluster_shuffle.cluster_shuffle"),
     ("sfumato.masks.rank_swap.work", "sfumato.masks.rank_swap.rank_swap"),
     ("sfumato.plan.suggest.draft", "sfumato.plan.suggest.roles"),
 }

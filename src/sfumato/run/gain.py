@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.contract.known import is_number
 from sfumato.contract.mask import Mask
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import SfumatoError
-from sfumato.linkage.fields import is_number
 from sfumato.linkage.nearest import Intruder, Known, coded, unchanged
 
 NEAR: Final = 0.05
