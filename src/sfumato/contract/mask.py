@@ -181,7 +181,7 @@ class Mask(Told):
         said = {g.describe() for g in promised}
         for rule in rules_of(data.schema):
             tied = set(rule.parts) & set(touched) and judgeable(data, rule)
-            kept = RuleKept(rule)
+            kept = RuleKept(rule, self.moves_missing)
             # A total that holds more than its parts: its step has its own way with it.
             if tied and kept.describe() not in said and (rule.result not in own or strict(data, rule)):
                 promised.append(kept)
@@ -213,7 +213,7 @@ class Mask(Told):
         if not len(data):
             return data, notes, []
         own = tuple(self.changes(data))
-        masked, followed = follow(data, self._apply(data, draws, notes), own)
+        masked, followed = follow(data, self._apply(data, draws, notes), own, blanks=not self.moves_missing)
         for column, records in followed.items():
             notes.figure("records_that_followed", records, column)
         promised = self.guarantees(data)

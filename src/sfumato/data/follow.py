@@ -54,12 +54,15 @@ def alone(schema: Schema, columns: Sequence[str], dropped: Sequence[str] = ()) -
     ]
 
 
-def follow(before: Microdata, after: Microdata, named: Sequence[str]) -> tuple[Microdata, dict[str, int]]:
+def follow(
+    before: Microdata, after: Microdata, named: Sequence[str], *, blanks: bool = True
+) -> tuple[Microdata, dict[str, int]]:
     """The masked data with every rule kept, and in how many records each column had to follow.
 
     ``named`` are the columns that the step masks by its own method. Where a rule held in a record, its
     result is computed again from the masked parts; where it didn't (a residual, something missing), the
-    result moves as its parts did. A rule one of whose members is no number any more is forgotten.
+    result moves as its parts did. A rule one of whose members is no number any more is forgotten. ``blanks``:
+    a missing value may be a suppressed one; else it is another record's, and gives nothing back.
     """
     rules = [r for r in rules_of(before.schema) if judgeable(before, r)]
     kept = [r for r in rules if judgeable(after, r)]
@@ -69,7 +72,7 @@ def follow(before: Microdata, after: Microdata, named: Sequence[str]) -> tuple[M
     counts: dict[str, int] = {}
     for rule in kept:
         after = _computed(rule, before, after, named, counts)
-    for _ in kept:
+    for _ in kept if blanks else ():
         done = dict(counts)
         for rule in kept:
             after = _complement(rule, before, after, named, counts)

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.errors import MaskError
-from sfumato.stats.blur import blurred
+from sfumato.stats.levels import blurred, levels_of
 
 Codes = npt.NDArray[np.int32]
 
@@ -39,44 +39,34 @@ class Part:
 
 def part(data: Microdata, column: str, blur: int = 0) -> Part:
     """A column of the file."""
-    series = data.column(column)
-    kind = data.kind(column)
-    if kind == "categorical" or series.dtype == pl.Boolean:
-        codes, levels = data.codes(column)
-        return _category(column, series, codes, levels)
-    if kind == "ordinal" and not (series.dtype.is_numeric() or series.dtype.is_temporal()):
-        order = {str(v): i for i, v in enumerate(data.schema[column].order)}
-        text = series.cast(pl.String)
-        place = text.replace_strict(order, default=len(order), return_dtype=pl.Int64).fill_null(-1)
-        codes, levels = Microdata(pl.DataFrame({"place": place, "text": text})).codes(["place", "text"])
-        return amount(column, series, codes, levels, codes.astype(np.float64), data.missing(column))
-    values = data.numbers(column)
-    gone = data.missing(column)
-    if np.isinf(values[~gone]).any():
+    kind, gone = data.kind(column), data.missing(column)
+    if kind == "categorical" or data.dtype(column) == pl.Boolean:
+        return _category(column, data.column(column), *data.codes(column))
+    is_number = data.dtype(column).is_numeric() or data.dtype(column).is_temporal()
+    if is_number and np.isinf(data.numbers(column)[~gone]).any():
         raise MaskError(
             f"synthesise: {column} has infinite values",
             hint="declare them as missing or top-coded, or mend them",
         )
-    if blur:
-        series = blurred_column(data, column, blur)
-        values = Microdata(pl.DataFrame({column: series})).numbers(column)
-    codes, levels = Microdata(pl.DataFrame({column: series})).codes(column)
-    return amount(column, series, codes, levels, values, gone)
+    series = blurred_column(data, column, blur)
+    alone = Microdata(series.to_frame())
+    if is_number:
+        return amount(column, series, *alone.codes(column), alone.numbers(column), gone)
+    order = {str(v): i for i, v in enumerate(data.schema[column].order)}
+    text = series.cast(pl.String)
+    place = text.replace_strict(order, default=len(order), return_dtype=pl.Int64).fill_null(-1)
+    codes, levels = Microdata(pl.DataFrame({"place": place, "text": text})).codes(["place", "text"])
+    return amount(column, series, codes, levels, codes.astype(np.float64), gone)
 
 
 def blurred_column(data: Microdata, column: str, blur: int) -> pl.Series:
-    """The column as it may be released: of numbers and dates, rare values blurred; codes stay."""
+    """The column as it may be released: rare numbers are means of neighbours, all else is as it is."""
     series = data.column(column)
-    if not (series.dtype.is_numeric() or series.dtype.is_temporal()) or data.kind(column) == "categorical":
+    if not blur or data.kind(column) == "categorical":
         return series
-    rows = np.flatnonzero(~(data.missing(column) | data.top_coded(column) | data.bottom_coded(column)))
-    if not blur or not len(rows):
-        return series
-    fresh = blurred(data.numbers(column)[rows], blur)
-    physical = series.to_physical()
-    whole = not physical.dtype.is_float()
-    new = pl.Series(np.rint(fresh) if whole else fresh)
-    return physical.clone().scatter(rows, new.cast(physical.dtype)).cast(series.dtype).rename(series.name)
+    levels = levels_of(data, column)
+    made = blurred(levels, blur, step=data.schema[column].unit, ordinal=data.kind(column) == "ordinal")
+    return made.values[column].gather(made.codes).rename(column)
 
 
 def _category(column: str, series: pl.Series, codes: npt.NDArray[np.int64], levels: int) -> Part:

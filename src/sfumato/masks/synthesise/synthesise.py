@@ -13,6 +13,7 @@ from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import held_type, parameter
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.data.rules import rules_of
 from sfumato.data.schema import Schema
 from sfumato.data.sums import touched_rules
 from sfumato.draws import Draws
@@ -170,15 +171,16 @@ class Synthesise(Mask):
         return touched_rules(schema.sums, self.columns)
 
     def _drawn(self, schema: Schema) -> tuple[str, ...]:
-        """The columns that are drawn: all but totals."""
-        totals = {t for t, _ in self._rules(schema)}
-        return tuple(c for c in self.columns if c not in totals)
+        """The columns that are drawn: all but totals and ratios, which follow what they are made of."""
+        follow = {t for t, _ in self._rules(schema)}
+        follow |= {rule.result for rule in rules_of(schema) if set(rule.parts) & {*self.columns, *follow}}
+        return tuple(c for c in self.columns if c not in follow)
 
     def _given(self, data: Microdata) -> list[str]:
         if self.predictors is not None:
-            return [c for c in self.predictors if c not in self.changes(data)]
+            return [c for c in self.predictors if c not in self.touches(data)]
         schema = data.schema
-        out = {*self.changes(data), *self.within, schema.id, schema.household, self._unit(schema)}
+        out = {*self.touches(data), *self.within, schema.id, schema.household, self._unit(schema)}
         flags = {v.imputed for v in schema.variables.values()}
         there = [c for c in data.columns if c not in out | flags and not _unusable(data.dtype(c))]
         # Text that nearly everybody has to himself tells a tree nothing but who is who.

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
-from sfumato.masks.synthesise.parts import Part, amount
-from sfumato.stats.blur import blurred
+from sfumato.masks.synthesise.parts import Part, amount, blurred_column
 
 TOLERANCE = 1e-6
 
@@ -34,11 +33,13 @@ class Total:
         return bool((self.rest != 0).any())
 
     def as_part(self, data: Microdata, blur: int) -> Part:
-        gone = np.isnan(self.rest)
-        rest = self.rest.copy()
-        rest[~gone] = blurred(rest[~gone], blur)
+        rest = self.blurred_rest(blur)
         codes, levels = Microdata(pl.DataFrame({"rest": rest})).codes("rest")
-        return amount(rest_name(self.name), data.column(self.name), codes, levels, rest, gone)
+        return amount(rest_name(self.name), data.column(self.name), codes, levels, rest, np.isnan(rest))
+
+    def blurred_rest(self, blur: int) -> FloatArray:
+        made = blurred_column(Microdata(pl.DataFrame({"rest": self.rest})), "rest", blur)
+        return made.to_numpy().copy()
 
     def rebuilt(
         self,
@@ -54,10 +55,7 @@ class Total:
         added, complete = _added(masked, self.parts)
         rest = np.zeros(len(data))
         if donors is not None:
-            own = self.rest.copy()
-            there = ~np.isnan(own)
-            own[there] = blurred(own[there], blur)
-            rest = own[donors]
+            rest = self.blurred_rest(blur)[donors]
             if self.holds:
                 rest[complete & ~np.isnan(rest)] = 0.0
         total = added + rest
