@@ -25,6 +25,7 @@ _HOME = {
     "Plan": "plan",
     "Run": "run",
     "Experiment": "experiment",
+    "protect": "experiment.protect",
     "measure": "contract.measure",
     "Result": "contract.result",
     "Results": "contract.result",

@@ -20,7 +20,10 @@ commands:
   sfumato COMMAND --help     what a command does, with an example
   sfumato --version          the version
 
-a first session:
+in one go:
+  sfumato protect people.csv --out release    finds a plan that meets the limits of a public file
+
+step by step:
   sfumato init people.csv                     writes people.toml, to be read and edited
   sfumato check people.toml                   finds every mistake in it
   sfumato run people.toml --out release       masks, measures, and writes the release

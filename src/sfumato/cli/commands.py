@@ -6,6 +6,7 @@ from __future__ import annotations
 COMMANDS = {
     "demo": "make the housing deck, mask it, attack it, write a report",
     "init": "write a first, commented plan for a data file",
+    "protect": "find the plan of least loss that meets limits, carry it out and write the release",
     "check": "find every mistake in a plan without running it",
     "risk": "show which key combinations are unsafe, before and after the plan's recodes",
     "run": "carry out a plan and write the release",

@@ -27,7 +27,7 @@ from sfumato.plan.audience import BATTERY
 from sfumato.run.battery import Battery, run_battery
 from sfumato.run.gain import Again, Gain, attribute_gain, by_column_frame
 
-WHOLE: Final = 5_000
+WHOLE: Final = 2_000
 """Of a larger file, whole groups of about as many records are attacked by the battery."""
 
 Progress = Callable[[str, int, int], None]

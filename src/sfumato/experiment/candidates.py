@@ -1,0 +1,118 @@
+"""The plans that ``protect`` weighs: keys recoded or not, then dealt with all else, kept as classes, or
+suppressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sfumato import registry
+from sfumato.contract.mask import Mask
+from sfumato.data.microdata import Microdata
+from sfumato.experiment.recodes import KeyLadders
+from sfumato.plan.parts import Limit
+from sfumato.plan.plan import Plan
+
+Deal = Literal["all", "within", "none"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to protect a file.
+
+    ``deal``: all columns are dealt among ``size`` alike ("all"); all but the keys, within the classes of the
+    recoded keys ("within"); or nothing is dealt and key values are suppressed until ``size`` share each
+    combination ("none").
+    """
+
+    levels: tuple[tuple[str, int], ...]
+    deal: Deal
+    size: int
+    blind: bool = True
+    """Whether the groups are made without looking at sensitive columns."""
+
+    def coarser(self, key: str, by: int) -> Candidate:
+        return Candidate(
+            tuple((k, v + by if k == key else v) for k, v in self.levels), self.deal, self.size, self.blind
+        )
+
+    def sized(self, size: int) -> Candidate:
+        return Candidate(self.levels, self.deal, size, self.blind)
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What every candidate for one file has in common: its columns, ladders, limits, what is never
+    released."""
+
+    columns: tuple[str, ...]
+    ladders: KeyLadders
+    limits: tuple[Limit, ...] = ()
+    drop: tuple[str, ...] = ()
+    household: str | None = None
+    template: Plan = field(default_factory=Plan)
+
+    def plan(self, one: Candidate) -> Plan:
+        """The candidate as a plan."""
+        levels = dict(one.levels)
+        steps, gone = self.ladders.steps(levels)
+        steps = [_named(mask, f"recode_{at}") for at, mask in enumerate(steps, start=1)]
+        drop = tuple(dict.fromkeys([*self.drop, *gone]))
+        there = [c for c in self.columns if c not in drop]
+        keys = [k for k in self.ladders.keys if k in there]
+        if one.deal == "none":
+            if keys:
+                steps.append(_made("local_suppress", id="suppress", keys=keys, tolerance=one.size))
+        else:
+            within = keys if one.deal == "within" else []
+            told: dict[str, Any] = {"columns": [c for c in there if c not in within], "smallest": one.size}
+            if within:
+                told["within"] = within
+            if not one.blind:
+                told["blind"] = []
+            if self.household is not None:
+                told["unit"] = self.household
+            steps.append(_made("cluster_shuffle", id="shuffle", **told))
+        release = replace(self.template.release, drop=drop)
+        return replace(self.template, steps=tuple(steps), limits=self.limits, release=release, source=None)
+
+    def words(self, one: Candidate) -> str:
+        """The candidate in one line."""
+        parts = []
+        recoded = self.ladders.named(dict(one.levels))
+        if recoded:
+            parts.append("; ".join(recoded))
+        seen = "" if one.blind else ", groups alike in sensitive columns too"
+        if one.deal == "all":
+            parts.append(f"all columns dealt among {one.size} alike or more{seen}")
+        elif one.deal == "within":
+            parts.append(f"all but the keys dealt among {one.size} or more of one class{seen}")
+        else:
+            parts.append(f"key values suppressed until {one.size} share each combination")
+        return "; ".join(parts)
+
+
+def _made(name: str, **parameters: Any) -> Mask:
+    return registry.mask(name).from_dict(parameters)
+
+
+def _named(mask: Mask, name: str) -> Mask:
+    return replace(mask, id=name)
+
+
+def workshop(data: Microdata, limits: tuple[Limit, ...], drop: tuple[str, ...], template: Plan) -> Workshop:
+    """For a file: which columns are released, and the ladders of its keys (areas are keys)."""
+    schema = data.schema
+    apart = {schema.id, schema.household, *drop}
+    columns = tuple(c for c in data.columns if c not in apart)
+    keys = tuple(k for k in dict.fromkeys([*schema.keys, *schema.geography]) if k in columns)
+    # Which persons live together would tell them by their household's composition.
+    gone = [*drop, *(c for c in (schema.household, schema.id) if c is not None)]
+    return Workshop(
+        columns,
+        KeyLadders.of(data, keys),
+        limits,
+        tuple(dict.fromkeys(gone)),
+        schema.household,
+        template,
+    )
