@@ -26,16 +26,11 @@ SEVEN = ["urbrur", "roof", "walls", "water", "electcon", "relat", "sex"]
 
 def found_by_record(data, keys, max_size, missing="matches_anything"):
     table = sf.CellTable.of(data, keys, missing=missing)
-    lists = minimal_uniques(table, max_size)
-    out = []
-    for cell in table.record_cell:
-        at, here = lists.heads[cell], set()
-        while at >= 0:
-            mask = int(lists.masks[at])
-            here.add(tuple(j for j in range(len(keys)) if mask >> j & 1))
-            at = lists.links[at]
-        out.append(here)
-    return out
+    of_cell = [set() for _ in range(len(table))]
+    for mask, cells in minimal_uniques(table, max_size):
+        for cell in cells.tolist():
+            of_cell[cell].add(tuple(j for j in range(len(keys)) if mask >> j & 1))
+    return [of_cell[cell] for cell in table.record_cell]
 
 
 @given(st.data())
@@ -94,6 +89,13 @@ def test_scores_by_hand():
     ihsn = sf.measure(data, Suda(keys=["A", "B", "C"], scoring="ihsn"))[0]
     one = (2**2 - 1) * math.factorial(1) * math.factorial(2) / math.factorial(3)
     assert ihsn.scores.tolist() == pytest.approx([0, 0, one, 2 * one])
+    assert found.scores_ihsn.tolist() == ihsn.scores.tolist()
+    assert found.dis_scores_ihsn.tolist() == ihsn.dis_scores.tolist()
+    assert ihsn.dis_scores_sdcmicro.tolist() == found.dis_scores.tolist()
+    assert found.scorings.rows() == [
+        ("sdcmicro", found.maximum, found.dis_maximum),
+        ("ihsn", ihsn.maximum, ihsn.dis_maximum),
+    ]
     # With M = 1 of m = 3 keys an MSU of one key scores m − 1.
     assert sf.measure(data, Suda(keys=["A", "B", "C"], max_size=1))[0].scores.tolist() == [0, 0, 2, 4]
     assert sf.measure(data, Suda(keys=["A", "B", "C"], max_size=2))[0].scores.tolist() == [0, 0, 2, 4]

@@ -3,73 +3,101 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.cells.suppression import KeyLists
-from sfumato.data.codes import label, pack
 from sfumato.data.microdata import IntArray
+from sfumato.errors import MeasureError
 
 if TYPE_CHECKING:
-    from sfumato.cells.cells import Cells
+    from sfumato.cells.table import CellTable
+
+MAX_BITS: Final = 4_000_000_000
+"""A bit for each cell and set of keys must fit: half a gigabyte."""
 
 
-def minimal_uniques(table: Cells, max_size: int) -> KeyLists:
-    """For each cell, every set of at most ``max_size`` keys on which its record is unique, and on no
-    part of which it is.
+def minimal_uniques(table: CellTable, max_size: int) -> Iterator[tuple[int, IntArray]]:
+    """Every set of at most ``max_size`` keys (a bit each), and the cells whose record is unique on it and
+    on no part of it.
 
-    The sets are walked in the order of their bit masks, so that every part of a set comes before it.
-    A record that is alone on a set is left out of the search below it: no larger set is minimal for
-    it, and it is in nobody else's group. Missing values under ``matches_anything`` break groups
-    open, and each set is then counted by itself.
+    Who is alone on a set is alone on every larger one, so a set is minimal for a record if the record
+    is alone on none of the sets with one key less: a bit for each record and set tells. The sets are
+    walked in the order of their bit masks, in which every part of a set comes before it; records
+    known to be alone are left out of the search below, being in nobody's group. Missing values under
+    ``matches_anything`` break groups open, and each set is then counted by itself.
     """
-    lists = KeyLists(len(table), 2 * len(table))
+    keys = len(table.keys)
+    largest = min(max_size, keys)
+    sets = sum(math.comb(keys, d) for d in range(1, largest + 1))
+    if sets * len(table) > MAX_BITS:
+        raise MeasureError(
+            f"{sets:,} sets of keys times {len(table):,} combinations are too many to search",
+            hint="set `max_size` (3 or 4 finds the special uniques), or take fewer keys",
+        )
+    seen = _Seen(len(table), sets)
     if table.missing == "matches_anything" and any(table.has_missing):
-        _one_by_one(table, max_size, lists)
-    else:
-        every = np.arange(len(table))
-        for top in range(len(table.keys)):
-            _walk(table, max_size, lists, every, np.zeros(len(table), np.int32), 1, top, 0)
-    return lists
+        yield from _one_by_one(table, largest, seen)
+        return
+    every = np.arange(len(table), dtype=np.int32)
+    for top in range(keys):
+        yield from _walk(table, largest, seen, every, np.zeros(len(table), np.int32), 1, top, 0)
+
+
+class _Seen:
+    """Who is alone on which set: a row of bits for each set that has been looked at."""
+
+    def __init__(self, cells: int, sets: int) -> None:
+        self.bits = np.zeros((sets + 1, (cells + 7) // 8), np.uint8)
+        self.place: dict[int, int] = {}
+
+    def open(self, mask: int) -> tuple[IntArray, int]:
+        """The rows of the sets with one key less, and a row for this one."""
+        below = [mask & ~(1 << j) for j in range(mask.bit_length()) if mask >> j & 1]
+        known = [self.place[b] for b in below if b]
+        self.place[mask] = len(self.place)
+        return np.array(known, np.int64), self.place[mask]
 
 
 def _walk(
-    table: Cells,
+    table: CellTable,
     max_size: int,
-    lists: KeyLists,
-    rows: IntArray,
+    seen: _Seen,
+    rows: npt.NDArray[np.int32],
     group: npt.NDArray[np.int32],
     groups: int,
     key: int,
     mask: int,
-) -> None:
-    codes = [group, table.codes[key][rows]]
-    finer, first = label(*pack(codes, [groups, int(table.sizes[key])]))
-    counts = np.bincount(finer, weights=table.counts[rows], minlength=len(first))
-    alone = counts[finer] == 1
+) -> Iterator[tuple[int, IntArray]]:
+    from sfumato.kernels.suda import refine
+
     mask |= 1 << key
-    _add(table, lists, rows[alone], mask)
-    if mask.bit_count() < max_size and key:
-        left = ~alone
-        rows = rows[left]
-        if len(rows):
-            for smaller in range(key):
-                _walk(table, max_size, lists, rows, finer[left], len(first), smaller, mask)
+    below, own = seen.open(mask)
+    known = seen.bits[own]
+    if len(below):
+        np.bitwise_or.reduce(seen.bits[below], axis=0, out=known)
+    width = int(table.sizes[key])
+    alone, rows, group, groups = refine(rows, group, groups, table.codes[key], width, table.counts, known)
+    if len(alone):
+        yield mask, alone.astype(np.int64)
+    if mask.bit_count() < max_size:
+        for smaller in range(key):
+            yield from _walk(table, max_size, seen, rows, group, groups, smaller, mask)
 
 
-def _one_by_one(table: Cells, max_size: int, lists: KeyLists) -> None:
+def _one_by_one(table: CellTable, max_size: int, seen: _Seen) -> Iterator[tuple[int, IntArray]]:
+    from sfumato.kernels.suda import keep_new
+
     keys = range(len(table.keys))
-    sets = [c for d in range(1, max_size + 1) for c in itertools.combinations(keys, d)]
-    for chosen in sets:
+    for chosen in (c for d in range(1, max_size + 1) for c in itertools.combinations(keys, d)):
         alone = table.frequencies([table.keys[j] for j in chosen], enough=2) == 1
         for j in chosen:
             alone &= table.codes[j] != len(table.levels[table.keys[j]])
-        _add(table, lists, np.flatnonzero(alone), sum(1 << j for j in chosen))
-
-
-def _add(table: Cells, lists: KeyLists, cells: IntArray, mask: int) -> None:
-    if len(cells):
-        place = np.zeros(len(table), np.int32)
-        lists.add(cells, place, np.ones(1, np.uint64), np.array([mask], np.int64))
+        mask = sum(1 << j for j in chosen)
+        below, own = seen.open(mask)
+        found = keep_new(np.flatnonzero(alone), seen.bits, below, own)
+        if len(found):
+            yield mask, found

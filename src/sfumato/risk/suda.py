@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,8 @@ from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import Problem
+
+SCORINGS: Final = ("sdcmicro", "ihsn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,8 @@ class Suda(RiskMeasure):
     A = Σ c^(−q), q = 1 + (8 − m)/20.
 
     ``value`` is the number of records with an MSU; ``scores`` and ``dis_scores`` (confidential) are
-    every record's, ``contribution`` is each key's share in percent of the total score, and the
+    every record's in the scoring asked for (``scores_ihsn``, ``dis_scores_sdcmicro`` … in either),
+    ``scorings`` has both side by side, ``contribution`` is each key's share in percent of the total score, and the
     breakdown counts MSUs by size.
 
     Reference: Elliot, M. J., Manning, A. M., Ford, R. W. (2002). A computational algorithm for handling
@@ -63,7 +66,7 @@ class Suda(RiskMeasure):
     max_size: int | None = parameter(
         None, doc="The largest set of keys looked at; all by default.", at_least=1
     )
-    scoring: str = parameter("sdcmicro", doc="How an MSU is scored.", choices=("sdcmicro", "ihsn"))
+    scoring: str = parameter("sdcmicro", doc="How an MSU is scored.", choices=SCORINGS)
     sampling_percent: float = parameter(
         1.0, doc="The sampling fraction that DIS-SUDA assumes.", above=0, below=100
     )
@@ -86,19 +89,33 @@ class Suda(RiskMeasure):
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         from sfumato.cells.uniques import minimal_uniques
-        from sfumato.kernels.suda import score_lists
 
         table = key_table(masked, chosen_keys(self.keys, (), masked.schema), self.missing)
         m = len(table.keys)
         largest = min(self.max_size or m, m)
-        lists = minimal_uniques(table, largest)
-        points = np.array([0.0, *(points_of(s, m, largest, self.scoring) for s in range(1, m + 1))])
-        score, part, sizes = score_lists(lists.heads, lists.links, lists.masks, points)
+        points = {
+            name: np.array([0.0, *(points_of(s, m, largest, name) for s in range(1, m + 1))])
+            for name in SCORINGS
+        }
+        scored = {name: np.zeros(len(table)) for name in SCORINGS}
+        part, sizes = np.zeros((len(table), m)), np.zeros(m + 1, np.int64)
+        with_one = np.zeros(len(table), np.bool_)
+        for mask, cells in minimal_uniques(table, largest):
+            size = mask.bit_count()
+            with_one[cells] = True
+            sizes[size] += len(cells)
+            for name in SCORINGS:
+                scored[name][cells] += points[name][size]
+            for j in range(m):
+                if mask >> j & 1:
+                    part[cells, j] += points[self.scoring][size]
+        score = scored[self.scoring]
         frequency = table.frequencies()
         uniques = int(table.counts[frequency == 1].sum())
         pairs = int(table.counts[frequency == 2].sum())
-        with_one = lists.heads >= 0
-        dis, dis_scores = dis_suda(score, uniques, pairs, self.sampling_percent / 100, m)
+        fraction = self.sampling_percent / 100
+        by_name = {name: dis_suda(scored[name], uniques, pairs, fraction, m) for name in SCORINGS}
+        dis, dis_scores = by_name[self.scoring]
         total = float(score.sum())
         share = 100 * part.sum(axis=0) / total if total else np.zeros(m)
         contribution = pl.DataFrame({"key": list(table.keys), "contribution_percent": share})
@@ -106,7 +123,9 @@ class Suda(RiskMeasure):
         return Result(
             value=int(with_one.sum()),
             unit="records",
-            breakdown=pl.DataFrame({"size": range(1, m + 1), "msus": sizes[1:], "points": points[1:]}),
+            breakdown=pl.DataFrame(
+                {"size": range(1, m + 1), "msus": sizes[1:], "points": points[self.scoring][1:]}
+            ),
             notes=(f"scoring: {self.scoring}", *key_notes(table)),
             figures={
                 "msus": int(sizes.sum()),
@@ -116,10 +135,20 @@ class Suda(RiskMeasure):
                 "maximum": float(score.max(initial=0.0)),
                 "dis_maximum": float(dis_scores.max(initial=0.0)),
                 "contribution": contribution.sort("contribution_percent", descending=True),
+                "scorings": pl.DataFrame(
+                    [
+                        (name, float(scored[name].max(initial=0.0)), float(by_name[name][1].max(initial=0.0)))
+                        for name in SCORINGS
+                    ],
+                    schema={"scoring": pl.String, "maximum": pl.Float64, "dis_maximum": pl.Float64},
+                    orient="row",
+                ),
             },
             confidential={
                 "scores": score[at],
                 "dis_scores": dis_scores[at],
+                **{f"scores_{name}": scored[name][at] for name in SCORINGS},
+                **{f"dis_scores_{name}": by_name[name][1][at] for name in SCORINGS},
                 "contributions": part[at] / np.where(score[at] > 0, score[at], 1.0)[:, None],
             },
         )
