@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.cells import diversity
-from sfumato.risk.individual import exact_risk
+from sfumato.cells.risks import exact_risk
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 import argus_demo

@@ -182,6 +182,23 @@ class Cells:
             raise ParameterError("this table has no weights", hint="CellTable.of(data, keys, weight=…)")
         return self.agreeing(self.weights, key_set)
 
+    def partial_frequencies(self, share: float, *, weighted: bool = False) -> FloatArray:
+        """:meth:`frequencies` (or weights) where a match with another cell that has a missing key counts
+        only ``share``: records as a whole, other records' blanks in part. A cell that is missing in
+        every key agrees with all."""
+        amounts = self.counts.astype(np.float64)
+        if weighted:
+            if self.weights is None:
+                raise ParameterError("this table has no weights", hint="CellTable.of(data, keys, weight=…)")
+            amounts = self.weights
+        blank = np.array([len(self.levels[k]) for k in self.keys])[:, None] == self.codes
+        if share == 1 or self.missing == "category" or not blank.any():
+            return self.agreeing(amounts)
+        part = np.where(blank.any(axis=0), share, 1.0)
+        # The cell's own records share its blanks: they count whole.
+        counted = self.agreeing(amounts * part) + (1 - part) * amounts
+        return np.where(blank.all(axis=0), amounts.sum(), counted)
+
     def agreeing(
         self, amounts: npt.NDArray[Number], key_set: Sequence[str] | None = None, enough: int | None = None
     ) -> npt.NDArray[Number]:

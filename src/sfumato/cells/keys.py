@@ -19,6 +19,11 @@ MISSING_DOC: Final = (
     '"category" of its own.'
 )
 
+PARTIAL_DOC: Final = (
+    "How much a match counts that rests on another record's missing key value: 1 as any other (the "
+    "default), 0 not at all (sdcMicro's alpha)."
+)
+
 
 def chosen_keys(keys: Sequence[str], key_sets: Sequence[Sequence[str]], schema: Schema) -> tuple[str, ...]:
     """The keys given; else those that the key sets name; else the schema's."""

@@ -12,6 +12,7 @@ import polars as pl
 from sfumato.cells.diversity import ValueCounts
 from sfumato.cells.keys import (
     MISSING_DOC,
+    PARTIAL_DOC,
     check_keys,
     check_sensitive,
     chosen_keys,
@@ -58,13 +59,14 @@ class KAnonymity(RiskMeasure):
     k: int = parameter(3, doc="How many records must share each combination.", at_least=2)
     keys: tuple[str, ...] = parameter((), doc="The keys an intruder can know.", columns="keys")
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+    partial: float = parameter(1.0, doc=PARTIAL_DOC, at_least=0, at_most=1)
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         table = key_table(masked, chosen_keys(self.keys, (), masked.schema), self.missing)
-        frequency = table.frequencies()
+        frequency = table.frequencies() if self.partial == 1 else table.partial_frequencies(self.partial)
 
         def below(k: int) -> int:
             return int(table.counts[frequency < k].sum())
@@ -77,7 +79,7 @@ class KAnonymity(RiskMeasure):
             breakdown=sizes.group_by("frequency").agg(pl.col("records").sum()).sort("frequency"),
             notes=tuple(key_notes(table)),
             figures={
-                "achieved": int(frequency.min()) if len(frequency) else 0,
+                "achieved": frequency.min().item() if len(frequency) else 0,
                 "violations": violations,
                 "rate": violations / table.records if table.records else 0.0,
                 **{f"violations_{k}": below(k) for k in (2, 3, 5)},

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
+from sfumato.cells.keys import MISSING_DOC, PARTIAL_DOC, check_keys, chosen_keys, key_notes, key_table
+from sfumato.cells.risks import cell_risks
 from sfumato.contract.measure import RiskMeasure
 from sfumato.contract.parameters import parameter
 from sfumato.contract.per_record import household_risk
@@ -18,7 +17,7 @@ from sfumato.contract.result import Result
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
-from sfumato.errors import InputError, Problem
+from sfumato.errors import Problem
 
 VARIANTS: Final = ("benedetti_franconi", "argus", "sdcmicro")
 
@@ -76,6 +75,7 @@ class IndividualRisk(RiskMeasure):
         None, doc="Count the records whose risk is at least this.", above=0, at_most=1
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+    partial: float = parameter(1.0, doc=PARTIAL_DOC, at_least=0, at_most=1)
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]
@@ -85,8 +85,11 @@ class IndividualRisk(RiskMeasure):
         weight = self.weight or masked.schema.weight
         household = self.household or masked.schema.household
         table = key_table(masked, keys, self.missing, weight)
-        frequency = table.frequencies()
-        population = table.weighted_frequencies() if weight else frequency.astype(np.float64)
+        # A partial match that isn't counted whole leaves fewer peers: rounded down, the risk is no less.
+        frequency = np.floor(table.partial_frequencies(self.partial) + 1e-9).astype(np.int64)
+        population = frequency.astype(np.float64)
+        if weight:
+            population = table.partial_frequencies(self.partial, weighted=True)
         risk, notes = cell_risks(frequency, population, self.variant)
         at_records: FloatArray = table.at_records(risk)
         n = max(table.records, 1)
@@ -125,59 +128,6 @@ class IndividualRisk(RiskMeasure):
             figures=figures,
             confidential=confidential,
         )
-
-
-def cell_risks(
-    frequency: npt.NDArray[np.int64], population: FloatArray, variant: str
-) -> tuple[FloatArray, Sequence[str]]:
-    """The risk of each combination and what to say of it."""
-    if len(population) and not (population > 0).all():
-        raise InputError(
-            f"the weights of {int((population <= 0).sum()):,} combinations add up to 0",
-            hint="a record that stands for nobody can't be at risk; drop it or mend its weight",
-        )
-    notes = []
-    low = population < frequency
-    if low.any():
-        notes.append(
-            f"{int(low.sum()):,} combinations have weights below 1 on average: "
-            "their population is taken to be the sample"
-        )
-    f = frequency.astype(np.float64)
-    p = np.minimum(f / population, 1.0)
-    if variant == "sdcmicro":
-        return np.where(f >= 3, p / (f - 1 + p), exact_risk(np.minimum(frequency, 2), p)), notes
-    if variant == "argus":
-        return np.where(f > 3, p / f * _series(f, 1 - p, 7), exact_risk(np.minimum(frequency, 3), p)), notes
-    return exact_risk(frequency, p), notes
-
-
-def exact_risk(frequency: npt.NDArray[np.int64], p: FloatArray) -> FloatArray:
-    """p/f · ₂F₁(1, 1; f+1; 1−p), to rounding, for every f ≥ 1 and 0 < p ≤ 1.
-
-    J_f = ₂F₁(1, 1; f+1; q)/f obeys J_1 = −ln p / q and J_(f+1) = (1/f − p J_f)/q, which is stable
-    for p < ½; elsewhere, and for large f, the series converges within 60 terms.
-    """
-    f = frequency.astype(np.float64)
-    q = 1.0 - p
-    out = p / f * _series(f, q, 60)
-    by_steps = np.flatnonzero((p < 0.5) & (frequency < 50))
-    if len(by_steps):
-        goal, pp, qq = frequency[by_steps], p[by_steps], q[by_steps]
-        integral = -np.log(pp) / qq
-        for step in range(1, int(goal.max())):
-            integral = np.where(step < goal, (1.0 / step - pp * integral) / qq, integral)
-        out[by_steps] = pp * integral
-    return out
-
-
-def _series(f: FloatArray, q: FloatArray, terms: int) -> FloatArray:
-    total = np.ones_like(f)
-    term = np.ones_like(f)
-    for n in range(1, terms + 1):
-        term = term * (n * q / (f + n))
-        total += term
-    return total
 
 
 def _classes(risk: FloatArray) -> pl.DataFrame:

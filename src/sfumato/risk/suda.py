@@ -39,8 +39,8 @@ class Suda(RiskMeasure):
 
     ``value`` is the number of records with an MSU; ``scores`` and ``dis_scores`` (confidential) are
     every record's in the scoring asked for (``scores_ihsn``, ``dis_scores_sdcmicro`` … in either),
-    ``scorings`` has both side by side, ``contribution`` is each key's share in percent of the total score, and the
-    breakdown counts MSUs by size.
+    ``scorings`` has both side by side, ``contribution`` is each key's share in percent of the total
+    score, and the breakdown counts MSUs by size.
 
     Reference: Elliot, M. J., Manning, A. M., Ford, R. W. (2002). A computational algorithm for handling
     the special uniques problem. IJUFKS 10, 493-509; Manning, A. M., Haglin, D. J., Keane, J. A. (2008). A
