@@ -13,4 +13,5 @@ COLUMNS = ("SEX", "RACE", "AGE", "INCOME", "WAGE", "RENT", "WEALTH")
 
 CASES: dict[str, Callable[[Microdata], Mask | Measure]] = {
     "cluster_shuffle": lambda data: sf.ClusterShuffle(columns=COLUMNS, smallest=10),
+    "cluster_attack": lambda data: sf.ClusterAttack(columns=COLUMNS, smallest=10),
 }

@@ -89,6 +89,8 @@ class Grouped(Fact):
     """Numbers of fewer records than this were averaged with their neighbours."""
     unit: str | None = None
     """Whose records stay together: no unit has more than 1/smallest of a group."""
+    spread: int = 1
+    """How many different values of each sensitive column a group has at least."""
 
 
 F = TypeVar("F", bound=Fact)

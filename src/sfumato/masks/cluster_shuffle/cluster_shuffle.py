@@ -12,11 +12,12 @@ from sfumato.contract.disclosure import Fact, Grouped
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.data.following import following
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
-from sfumato.errors import MaskError, Problem
-from sfumato.masks.cluster_shuffle.rules import following
+from sfumato.errors import InputError, MaskError, Problem
+from sfumato.stats.partition import coded_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +157,20 @@ class ClusterShuffle(Mask):
                 blind=tuple(c for c in self.blind_columns(data.schema) if c in told.dealt),
                 blur=self.blur,
                 unit=self.unit,
+                spread=self.spread,
             ),
         )
+
+    def own_list(self, data: Microdata) -> Microdata:
+        """The list with rare numbers averaged, as they are in the release."""
+        told = following(data.schema, [c for c in self.columns if c in data.columns])
+        if self.blur < 2 or any(c not in data.columns for c in told.changed):
+            return data
+        new = {
+            c.name: c.values[c.name].gather(pl.Series(c.codes.astype("uint32")))
+            for c in coded_columns(data, told, self.blur)
+        }
+        return data.with_columns(new)
 
     def logged(self, data: Microdata, log: pl.DataFrame) -> Sequence[Guarantee]:
         from sfumato.masks.cluster_shuffle.promises import promises
@@ -175,4 +188,7 @@ class ClusterShuffle(Mask):
                 f"and the file has {len(data):,}",
                 hint="lower `smallest`, or release nothing of so small a file",
             )
-        return shuffled(self, data, draws, notes)
+        try:
+            return shuffled(self, data, draws, notes)
+        except InputError as problem:
+            raise MaskError(f"cluster_shuffle: {problem.message}", hint=problem.hint) from None

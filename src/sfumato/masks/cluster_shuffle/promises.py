@@ -11,13 +11,14 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, broken_sums
+from sfumato.data.following import following
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.errors import counted
 from sfumato.masks.cluster_shuffle.deal import Keep, kept
-from sfumato.masks.cluster_shuffle.rules import following
 from sfumato.parallel import in_threads
 from sfumato.stats.clusters import digests
-from sfumato.stats.levels import Levels, blurred, levels_of
+from sfumato.stats.levels import Levels, levels_of
+from sfumato.stats.partition import coded_columns
 
 if TYPE_CHECKING:
     from sfumato.masks.cluster_shuffle.cluster_shuffle import ClusterShuffle
@@ -65,13 +66,9 @@ class _Files:
         if self._seen is None or self._seen[0] is not before or self._seen[1] is not after:
             told = following(before.schema, self._mask.columns)
 
-            def both(column: str) -> tuple[Levels, Levels]:
-                riders, variable = told.riders.get(column, ()), before.schema[column]
-                one = levels_of(before, column, riders)
-                one = blurred(one, self._mask.blur, step=variable.unit, ordinal=variable.kind == "ordinal")
-                return one, levels_of(after, column, riders)
-
-            self._coded = in_threads(both, told.dealt)
+            first = coded_columns(before, told, self._mask.blur)
+            second = in_threads(lambda c: levels_of(after, c, told.riders.get(c, ())), told.dealt)
+            self._coded = list(zip(first, second, strict=True))
             self._seen = (before, after)
         return self._coded
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from sfumato.contract.mask import Notes
+from sfumato.data.following import following
 from sfumato.data.microdata import IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MaskError
@@ -24,10 +24,10 @@ from sfumato.masks.cluster_shuffle.deal import (
     kept,
     regions,
 )
-from sfumato.masks.cluster_shuffle.rules import added_up, following, total_of
-from sfumato.parallel import in_threads
-from sfumato.stats.clusters import atoms, digests, gather, in_order
-from sfumato.stats.levels import CodeArray, Levels, blurred, levels_of, points
+from sfumato.masks.cluster_shuffle.rules import added_up, total_of
+from sfumato.stats.clusters import in_order
+from sfumato.stats.levels import CodeArray, Levels, blurred, levels_of
+from sfumato.stats.partition import Partition, coded_columns, partitioned
 
 if TYPE_CHECKING:
     from sfumato.masks.cluster_shuffle.cluster_shuffle import ClusterShuffle
@@ -36,29 +36,19 @@ _LADDER: tuple[Keep, ...] = ("pairs", "moments", "values", "none")
 _LEAST_REGION = 4096
 
 
-@dataclass(frozen=True)
-class Partition:
-    """Clusters of a file's records, in an order that values decide."""
-
-    label: IntArray
-    """Each record's cluster."""
-    part: IntArray
-    """Each cluster's part of the file."""
-    rows: IntArray
-    """The records cluster by cluster."""
-    start: IntArray
-    """Where each cluster begins among the rows."""
-
-    @property
-    def sizes(self) -> IntArray:
-        return np.diff(self.start)
-
-
 def shuffled(mask: ClusterShuffle, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
     told = following(data.schema, mask.columns)
     totals = [total_of(data, total, parts) for total, parts in told.totals]
     columns = coded(mask, data)
-    partition = partitioned(mask, data, columns)
+    partition = partitioned(
+        data,
+        columns,
+        [c.name for c in columns if c.name in told.dealt and c.name not in mask.blind_columns(data.schema)],
+        smallest=mask.smallest,
+        within=mask.within,
+        unit=mask.unit,
+        spread=mask.spread,
+    )
     codes = np.empty((len(data), len(columns)), np.int32)
     for j, one in enumerate(columns):
         codes[:, j] = one.codes[partition.rows]
@@ -81,137 +71,19 @@ def shuffled(mask: ClusterShuffle, data: Microdata, draws: Draws, notes: Notes) 
     return masked
 
 
-# -- columns and clusters -------------------------------------------------------------------------
+# -- columns ----------------------------------------------------------------------------------------
 
 
 def coded(mask: ClusterShuffle, data: Microdata) -> list[Levels]:
     """Every dealt column in codes, blurred; what totals have beyond their parts comes last."""
     told = following(data.schema, mask.columns)
-
-    def one(column: str) -> Levels:
-        levels = levels_of(data, column, told.riders.get(column, ()))
-        if np.isinf(levels.numbers).any():
-            raise MaskError(
-                f"cluster_shuffle: {column} has infinite values",
-                hint="declare them as missing or top-coded, or mend them",
-            )
-        variable = data.schema[column]
-        return blurred(levels, mask.blur, step=variable.unit, ordinal=variable.kind == "ordinal")
-
-    out = in_threads(one, told.dealt)
+    out = coded_columns(data, told, mask.blur)
     for total, parts in told.totals:
         made = total_of(data, total, parts)
         if not made.exact:
             frame = pl.DataFrame({total: made.residual})
             out.append(blurred(levels_of(Microdata(frame), total), mask.blur))
     return out
-
-
-def partitioned(mask: ClusterShuffle, data: Microdata, columns: Sequence[Levels]) -> Partition:
-    """The clusters: by the values of the columns that they may look at, within strata."""
-    k = mask.smallest
-    stratum, _ = data.codes(mask.within)
-    unit = None if mask.unit is None else data.households(mask.unit)[0]
-    _check_strata(mask, stratum, unit)
-    hidden = set(mask.blind_columns(data.schema))
-    rebuilt = {t for t, _ in following(data.schema, mask.columns).totals}
-    seen = [c for c in columns if c.name not in hidden and c.name not in rebuilt]
-    found = atoms([c.codes for c in seen], stratum, unit)
-    where = _positions(seen, found.first, unit, len(data))
-    clusters = gather(where, found, stratum[found.first], k)
-    label = clusters.label[found.of]
-    part = np.empty(clusters.n_clusters, np.int64)
-    part[clusters.label] = clusters.part
-    if mask.spread > 1:
-        wanted = [c for c in columns if c.name in data.schema.sensitive]
-        label, part = spread_out(label, part, stratum, [c.codes for c in wanted], mask.spread)
-    digest = digests([c.codes for c in columns], len(data))
-    rows = in_order(digest, label)
-    start = np.concatenate([[0], np.cumsum(np.bincount(label))])
-    return Partition(label, part, rows, start)
-
-
-def _check_strata(mask: ClusterShuffle, stratum: IntArray, unit: IntArray | None) -> None:
-    k = mask.smallest
-    sizes = np.bincount(stratum)
-    largest = np.ones_like(sizes)
-    if unit is not None:
-        owner = np.zeros(int(unit.max()) + 1, np.int64)
-        owner[unit] = stratum
-        if (owner[unit] != stratum).any():
-            raise MaskError(
-                f"cluster_shuffle: some units ({mask.unit}) have records in more than one stratum",
-                hint="take out of `within` what changes within a unit",
-            )
-        held = np.bincount(unit)
-        np.maximum.at(largest, owner, held)
-    few = sizes < k * largest
-    if few.any():
-        what = "the file" if len(sizes) == 1 else f"{int(few.sum()):,} of {len(sizes):,} strata"
-        why = (
-            f"fewer than k = {k} records"
-            if unit is None
-            else f"a unit with more than 1/{k} of the records, or fewer than {k} units"
-        )
-        raise MaskError(
-            f"cluster_shuffle: {what} ha{'s' if len(sizes) == 1 or few.sum() == 1 else 've'} {why}",
-            hint="stratify by fewer or coarser columns, or lower `smallest`",
-        )
-
-
-def _positions(
-    seen: Sequence[Levels], first: IntArray, unit: IntArray | None, n: int
-) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """Where each atom stands; a unit at the middle of its records."""
-    if unit is None:
-        return points(seen, first)
-    # In the order of digests, so that no sum depends on the order of the records.
-    order = np.argsort(digests([c.codes for c in seen], n), kind="stable")
-    where = points(seen, order)
-    held = np.bincount(unit)
-    out = np.empty((len(first), where.shape[1]), np.float32)
-    for u in range(where.shape[1]):
-        middle = np.bincount(unit[order], where[:, u].astype(np.float64)) / held
-        out[:, u] = middle[unit[first]]
-    return out
-
-
-def spread_out(
-    label: IntArray, part: IntArray, stratum: IntArray, columns: Sequence[CodeArray], least: int
-) -> tuple[IntArray, IntArray]:
-    """Join each cluster with too few different values to its neighbours, until none has too few."""
-    for codes in columns:
-        few = np.bincount(stratum[_firsts(stratum, codes)]) < least
-        if few.any():
-            raise MaskError(
-                "cluster_shuffle: a stratum has fewer different values of a sensitive column than `spread`",
-                hint="stratify by fewer columns, or lower `spread`",
-            )
-    while True:
-        n = len(part)
-        short = np.zeros(n, np.bool_)
-        for codes in columns:
-            short |= np.bincount(label[_firsts(label, codes)], minlength=n) < least
-        if not short.any():
-            return label, part
-        home = np.empty(n, np.int64)
-        home[label] = stratum
-        joined = np.zeros(n, np.bool_)  # whether a cluster joins the one before it
-        for g in np.flatnonzero(short):
-            if g + 1 < n and home[g + 1] == home[g] and not joined[g]:
-                joined[g + 1] = True
-            elif g > 0 and home[g - 1] == home[g]:
-                joined[g] = True
-        number = np.cumsum(~joined) - 1
-        fresh = np.empty(number[-1] + 1, np.int64)
-        fresh[number[::-1]] = part[::-1]
-        label, part = number[label], fresh
-
-
-def _firsts(group: IntArray, codes: CodeArray) -> IntArray:
-    """A record of each pair of group and code."""
-    _, first = np.unique(group * (int(codes.max(initial=0)) + 1) + codes, return_index=True)
-    return np.asarray(first, dtype=np.int64)
 
 
 # -- deal, and what to fall back to ---------------------------------------------------------------
