@@ -51,7 +51,7 @@ def test_a_first_plan_attacks_where_that_is_quick() -> None:
     )
     run = sf.Plan.loads(strict).run(people(), seed=1)
     assert [x.limit.measure for x in run.limits] == ["distance_linkage"]
-    large = pl.concat([people()] * 60).with_columns(ID=pl.int_range(400 * 60) + 1)
+    large = pl.concat([people()] * 260).with_columns(ID=pl.int_range(400 * 260) + 1)
     assert "distance_linkage" not in plan_text("people.csv", suggest(large))
 
 

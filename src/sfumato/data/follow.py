@@ -82,8 +82,7 @@ def follow(
 
 
 def _without(schema: Schema, rule: Rule) -> Schema:
-    known = {"sum_of", "ratio_of"} & set(vars(schema[rule.result]))
-    return schema.with_variable(rule.result, **dict.fromkeys(known, ()))
+    return schema.with_variable(rule.result, sum_of=(), ratio_of=(), times=None)
 
 
 def _changed(before: Microdata, after: Microdata, columns: Sequence[str]) -> BoolArray:

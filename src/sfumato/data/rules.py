@@ -67,35 +67,46 @@ class SumOf:
 
 @dataclass(frozen=True)
 class RatioOf:
-    """result = numerator / denominator, as exactly as the result is written (its ``unit``)."""
+    """result = times · numerator / denominator, as exactly as the result is written (its ``unit``).
+
+    >>> rule = RatioOf("SHARE", ("RENT", "INCOME"), unit=0.1, times=100)
+    >>> values = {"SHARE": np.array([33.3]), "RENT": np.array([400.0]), "INCOME": np.array([1200.0])}
+    >>> str(rule), rule.holds(values).tolist(), rule.solve("SHARE", values).round(1).tolist()
+    ('SHARE = 100 · RENT / INCOME', [True], [33.3])
+    """
 
     result: str
     parts: tuple[str, str]
     unit: float | None = None
     residual: bool = False
+    times: float = 1.0
 
     @property
     def members(self) -> tuple[str, ...]:
         return (self.result, *self.parts)
 
     def __str__(self) -> str:
-        return f"{self.result} = {self.parts[0]} / {self.parts[1]}"
+        return f"{self.result} = {self.by(self.result)}"
 
     def by(self, member: str) -> str:
         above, below = self.parts
+        factor = "" if self.times == 1 else f"{self.times:g} · "
         if member == self.result:
-            return f"{above} / {below}"
-        return f"{self.result} · {below}" if member == above else f"{above} / {self.result}"
+            return f"{factor}{above} / {below}"
+        if member == below:
+            return f"{factor}{above} / {self.result}"
+        return f"{self.result} · {below}" + ("" if self.times == 1 else f" / {self.times:g}")
 
     def solve(self, member: str, values: Values) -> FloatArray:
         above, below = self.parts
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if member == self.result:
-                out = values[above] / values[below]
+                out = self.times * values[above] / values[below]
+                out = np.rint(out / self.unit) * self.unit if self.unit else out
             elif member == above:
-                out = values[self.result] * values[below]
+                out = values[self.result] * values[below] / self.times
             else:
-                out = values[above] / values[self.result]
+                out = self.times * values[above] / values[self.result]
         return np.where(np.isfinite(out), out, np.nan)
 
     def holds(self, values: Values, tolerance: float = TOLERANCE) -> BoolArray:
@@ -111,8 +122,10 @@ Rule: TypeAlias = SumOf | RatioOf
 def rules_of(schema: Schema) -> list[Rule]:
     """Every rule of the schema, each after those whose results it uses."""
     found: dict[str, Rule] = {t: SumOf(t, p, schema[t].residual) for t, p in schema.sums.items()}
-    ratios: Mapping[str, Sequence[str]] = getattr(schema, "ratios", {})
-    found |= {t: RatioOf(t, (p[0], p[1]), schema[t].unit) for t, p in ratios.items()}
+    found |= {
+        t: RatioOf(t, parts, schema[t].unit, times=schema[t].times or 1.0)
+        for t, parts in schema.ratios.items()
+    }
     out: list[Rule] = []
     waiting = dict(found)
     while waiting:

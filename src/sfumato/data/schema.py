@@ -68,6 +68,9 @@ class Variable:
         The columns that this one is the sum of.
     residual
         Whether the total may hold a part that none of its components holds.
+    ratio_of, times
+        The two columns, numerator and denominator, that this one is the ratio of, and by what the
+        ratio is multiplied (100 for percent); it is made anew after masking.
     unit
         The step that its values are given in (1 for whole dollars, 0.01 for cents).
     order
@@ -86,6 +89,8 @@ class Variable:
     bottom: float | None = None
     sum_of: tuple[str, ...] = ()
     residual: bool = False
+    ratio_of: tuple[str, ...] = ()
+    times: float | None = None
     unit: float | None = None
     order: tuple[Code, ...] = ()
     hierarchy: str | None = None
@@ -97,18 +102,27 @@ class Variable:
         set_ = object.__setattr__
         set_(self, "missing", tuple(_missing_code(m) for m in _listed(self.missing)))
         set_(self, "sum_of", tuple(_listed(self.sum_of)))
+        set_(self, "ratio_of", tuple(_listed(self.ratio_of)))
         set_(self, "order", tuple(_listed(self.order)))
         set_(self, "labels", MappingProxyType(dict(self.labels)))
         if self.kind is not None and self.kind not in KINDS:
             raise SchemaError(
                 f"a kind can't be {self.kind!r}", hint=did_you_mean(str(self.kind), KINDS), parameter="kind"
             )
-        for name in ("top", "bottom", "unit"):
+        if self.ratio_of and (len(self.ratio_of) != 2 or not all(isinstance(c, str) for c in self.ratio_of)):
+            raise SchemaError(
+                "`ratio_of` names two columns: the numerator and the denominator", parameter="ratio_of"
+            )
+        if self.times is not None and not self.ratio_of:
+            raise SchemaError("`times` belongs to a ratio: say `ratio_of` too", parameter="times")
+        for name in ("top", "bottom", "unit", "times"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise SchemaError(f"`{name}` must be a number, not {value!r}", parameter=name)
             if value is not None and not math.isfinite(value):
                 raise SchemaError(f"`{name}` must be finite, not {value!r}", parameter=name)
+        if self.times is not None and self.times <= 0:
+            raise SchemaError(f"`times` must be above 0, not {self.times!r}", parameter="times")
         if self.unit is not None and self.unit <= 0:
             raise SchemaError(f"`unit` must be above 0, not {self.unit!r}", parameter="unit")
         if self.top is not None and self.bottom is not None and self.bottom >= self.top:
@@ -199,6 +213,8 @@ class Schema:
         for total, variable in self.variables.items():
             if total in variable.sum_of:
                 raise SchemaError(f"{total} can't be a component of itself")
+            if total in variable.ratio_of:
+                raise SchemaError(f"{total} can't be a ratio of itself")
 
     def __getstate__(self) -> dict[str, Any]:
         return _plain_state(self)
@@ -215,6 +231,11 @@ class Schema:
         """Every sum rule: total → components."""
         return {name: v.sum_of for name, v in self.variables.items() if v.sum_of}
 
+    @property
+    def ratios(self) -> dict[str, tuple[str, str]]:
+        """Every ratio rule: column → numerator and denominator."""
+        return {n: (v.ratio_of[0], v.ratio_of[1]) for n, v in self.variables.items() if v.ratio_of}
+
     def named_columns(self) -> dict[str, str]:
         """Every column that the schema names → where it names it first."""
         out: dict[str, str] = {}
@@ -226,6 +247,8 @@ class Schema:
             out.setdefault(name, f"variables.{name}")
             for part in variable.sum_of:
                 out.setdefault(part, f"variables.{name}.sum_of")
+            for part in variable.ratio_of:
+                out.setdefault(part, f"variables.{name}.ratio_of")
             if variable.imputed:
                 out.setdefault(variable.imputed, f"variables.{name}.imputed")
         return out
@@ -271,6 +294,8 @@ class Schema:
                 continue
             if not set(variable.sum_of) <= kept:
                 variable = replace(variable, sum_of=())
+            if not set(variable.ratio_of) <= kept:
+                variable = replace(variable, ratio_of=(), times=None)
             if variable.imputed not in kept:
                 variable = replace(variable, imputed=None)
             variables[name] = variable

@@ -254,7 +254,9 @@ class _Reading:
             )
         for column in types:
             if schema is not None and types[column].word == "text" and _must_be_number(schema, column):
-                rows, total = not_numbers(strings, column)
+                gone = [m for m in schema[column].missing if isinstance(m, str)]
+                kept = strings.lazy().select(pl.when(~pl.col(column).is_in(gone)).then(pl.col(column)))
+                rows, total = not_numbers(kept, column)
                 if total:
                     where = rows_said(rows, total)
                     raise InputError(

@@ -13,6 +13,7 @@ import polars as pl
 
 from sfumato.contract.guarantees import broken_sums
 from sfumato.data.microdata import Microdata
+from sfumato.data.rules import RatioOf, rules_of, values_of
 from sfumato.errors import Problem, SchemaError, counted
 
 
@@ -60,6 +61,27 @@ def vet(data: Microdata) -> list[Problem]:
             message = f"{total} isn't the sum of {parts} in {off:,} of {counted(len(data), 'record')}"
             hint = f"mend the rule, or say `residual = true` under variables.{total} if a part has no column"
             out.append(Problem(0, message, hint))
+    out += _vet_ratios(data, mixed)
+    return out
+
+
+def _vet_ratios(data: Microdata, mixed: list[str]) -> list[Problem]:
+    """A ratio that holds nowhere is a mistake; one that holds in some records is kept in those."""
+    out = []
+    for rule in rules_of(data.schema):
+        if not isinstance(rule, RatioOf) or set(rule.members) & set(mixed):
+            continue
+        try:
+            values = values_of(data, rule.members)
+        except SchemaError as problem:
+            out.append(Problem(0, problem.message, problem.hint))
+            continue
+        if not rule.holds(values).any():
+            hint = (
+                f"mend `ratio_of` (or `times`) under variables.{rule.result}, or say to which `unit` it is "
+                "rounded"
+            )
+            out.append(Problem(0, f"{rule} holds in no record", hint))
     return out
 
 

@@ -78,6 +78,8 @@ def _variable() -> dict[str, Any]:
             "bottom": _NUMBER,
             "sum_of": _NAMES,
             "residual": {"type": "boolean"},
+            "ratio_of": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+            "times": {"type": "number", "exclusiveMinimum": 0},
             "unit": {"type": "number", "exclusiveMinimum": 0},
             "order": {"type": "array", "items": code},
             "hierarchy": {"type": "string"},
@@ -93,7 +95,7 @@ def _release() -> dict[str, Any]:
     for f in dataclasses.fields(ReleaseOptions):
         if f.name == "format":
             out[f.name] = {"enum": list(RELEASE_FORMATS)}
-        elif f.name == "drop":
+        elif f.name in ("drop", "identifiers"):
             out[f.name] = _NAMES
         else:
             out[f.name] = {"type": "boolean" if isinstance(f.default, bool) else "string"}

@@ -40,9 +40,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class ReleaseOptions:
-    """How a release is written."""
+    """How a release is written.
+
+    ``drop`` are columns that stay behind; ``identifiers`` are columns that lead to people by themselves
+    (names, numbers, contacts) and are released all the same, which has to be said.
+    """
 
     drop: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
     shuffle: bool = True
     format: str = "parquet"
     name: str = "data"
@@ -53,9 +58,9 @@ class ReleaseOptions:
     """What holds anyway: parameters aren't published unless the plan says so. Older plans say it."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.drop, str):
-            object.__setattr__(self, "drop", (self.drop,))
-        object.__setattr__(self, "drop", tuple(self.drop))
+        for name in ("drop", "identifiers"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
         if self.publish_parameters and self.secret_parameters:
             raise ParameterError("`publish_parameters` and `secret_parameters` exclude each other")
 

@@ -234,13 +234,12 @@ class Plan:
         for at, one in enumerate(self.measures):
             own = [*one.check(data.schema, types), *one.check_units()]
             out += [_at(p, lines, "measure", at) for p in own]
-        for column in self.release.drop:
-            if column not in types:
-                line = plan_source.line_of(lines, ("release", "drop"))
-                hint = did_you_mean(column, types)
-                out.append(
-                    Problem(line, f"`drop` names the column {column!r}, which the data don't have", hint)
-                )
+        for option in ("drop", "identifiers"):
+            for column in getattr(self.release, option):
+                if column not in types:
+                    line = plan_source.line_of(lines, ("release", option))
+                    message = f"`{option}` names the column {column!r}, which the data don't have"
+                    out.append(Problem(line, message, did_you_mean(column, types)))
         return out
 
     def run(self, data: Any = None, *, seed: Seed | int | None = None, **options: Any) -> Run:

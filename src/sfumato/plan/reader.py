@@ -263,10 +263,10 @@ def _read_release(content: Mapping[str, Any], wrong: Any) -> ReleaseOptions:
             wrong(("release", key), f"`{key}` must be true or false, not {value!r}")
         elif isinstance(default, str) and not isinstance(value, str):
             wrong(("release", key), f"`{key}` must be text, not {value!r}")
-        elif key == "drop" and not (
+        elif key in ("drop", "identifiers") and not (
             isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value))
         ):
-            wrong(("release", key), "`drop` lists column names")
+            wrong(("release", key), f"`{key}` lists column names")
         elif key == "format" and value not in RELEASE_FORMATS:
             wrong(("release", key), f"a release can't be {value!r}", did_you_mean(value, RELEASE_FORMATS))
         elif key == "name" and (not value or any(c in value for c in "/\\\0") or value.startswith(".")):

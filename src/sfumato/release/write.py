@@ -26,6 +26,7 @@ from sfumato.data.schema import Range, Schema
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
 from sfumato.io.arrow import plain
 from sfumato.io.atomic import new_folder
+from sfumato.plan.identifying import would_identify
 from sfumato.run.derivable import WAY_OUT
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ def write_release(
             hint="mask more, or change the limit in the plan",
         )
     options = run.plan.release
+    named = would_identify(run.masked, options)
+    if named:
+        raise ReleaseError(
+            "nothing was released, because it would name people:\n"
+            + "\n".join(f"  {p.message}" for p in named),
+            hint=named[0].hint,
+        )
     columns = released_columns(run)
     order = release_order(run) if options.shuffle else np.arange(len(run.masked))
     name = f"{options.name}.{options.format}"
@@ -271,6 +279,9 @@ def dictionary(schema: Schema, data: Microdata, columns: list[str], records: int
             entry["missing"] = [m.to_dict() if isinstance(m, Range) else m for m in variable.missing]
         if variable.sum_of:
             entry["sum_of"] = list(variable.sum_of)
+        if variable.ratio_of:
+            entry["ratio_of"] = list(variable.ratio_of)
+            entry["times"] = variable.times or 1
         if variable.order:
             entry["order"] = list(variable.order)
         if variable.labels:

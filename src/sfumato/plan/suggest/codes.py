@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Code
-from sfumato.plan.suggest import words as names
+from sfumato.plan.suggest import lexicon
 
 _LONGEST_NINES: Final = 10
 _LOW_CODES: Final = frozenset(
@@ -54,14 +54,14 @@ class Values:
         return out
 
 
-def codes_of(sample: pl.Series, labels: dict[Any, str]) -> Codes:
-    """The codes of a numeric column."""
+def codes_of(sample: pl.Series, labels: dict[Any, str], *, age: bool = False) -> Codes:
+    """The codes of a numeric column; ``age`` says that its values are ages."""
     values = Values(sample.rename("value"))
     if len(values) < 3:
         return Codes()
     missing = _missing(values, labels, whole=sample.dtype.is_integer())
     rest = values.without({float(c) for c, _ in missing if not isinstance(c, str)})
-    top = _heap(rest, above=True)
+    top = _heap(rest, above=True) or (age_top(rest) if age else None)
     bottom = _heap(rest, above=False)
     if top is not None and bottom is not None and bottom[0] >= top[0]:
         bottom = None
@@ -71,7 +71,7 @@ def codes_of(sample: pl.Series, labels: dict[Any, str]) -> Codes:
 def _missing(values: Values, labels: dict[Any, str], *, whole: bool) -> list[tuple[Code, str]]:
     out: list[tuple[Code, str]] = []
     for code, label in labels.items():
-        if isinstance(code, (int, float)) and names.says_missing(label):
+        if isinstance(code, (int, float)) and lexicon.says_missing(label):
             out.append((code, f"{code:g} is labelled {label!r}"))
     taken = {float(c) for c, _ in out if not isinstance(c, str)}
     rest = values.without(taken)
@@ -124,6 +124,19 @@ def _stands_apart(values: Values, *, above: bool) -> bool:
     if len(order) <= 12:  # a short list of codes, such as 1 2 3 4 9
         return bool(gap >= 3 * step)
     return bool(gap >= 3 * step or (gap >= step and counts[-1] >= 20 * np.median(counts[-_TAIL - 1 : -1])))
+
+
+def age_top(values: Values) -> tuple[float, str] | None:
+    """The top code of ages: they grow rarer towards the end, so that a last one far commoner than those
+    before it stands for all beyond."""
+    if len(values) < _MANY_VALUES:
+        return None
+    end, before = int(values.counts[-1]), float(np.mean(values.counts[-6:-1]))
+    if end < 5 or end < 1.8 * before or end - before < 4 * np.sqrt(before):
+        return None
+    return float(
+        values.values[-1]
+    ), f"more people have the highest age, {values.values[-1]:g}, than those before it"
 
 
 def _heap(values: Values, *, above: bool) -> tuple[float, str] | None:

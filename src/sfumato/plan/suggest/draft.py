@@ -148,10 +148,19 @@ def _variables(found: Suggestion) -> list[str]:
     return out
 
 
-def _steps(found: Suggestion) -> list[str]:
+def _amounts(found: Suggestion) -> list[str]:
+    """The sensitive numbers that a step masks: no codes, and no ratios, which follow by themselves."""
     schema, types = found.schema, found.types
-    numbers = [c for c in schema.sensitive if types[c].is_numeric()]
-    texts = [c for c in schema.sensitive if c not in numbers]
+    return [
+        c for c in schema.sensitive
+        if types[c].is_numeric() and schema[c].kind != "categorical" and c not in schema.ratios
+    ]  # fmt: skip
+
+
+def _steps(found: Suggestion) -> list[str]:
+    schema = found.schema
+    numbers = _amounts(found)
+    texts = [c for c in schema.sensitive if c not in numbers and c not in schema.ratios]
     out: list[str] = []
     if numbers:
         out += _swap_numbers(found, numbers)
@@ -232,7 +241,7 @@ def _measures(found: Suggestion) -> list[str]:
 
     there = registry.measures()
     schema = found.schema
-    numbers = [c for c in schema.sensitive if found.types[c].is_numeric()]
+    numbers = _amounts(found)
     keys = list(schema.keys[:5])
     out: list[str] = []
     if keys:

@@ -2,7 +2,7 @@
 
 Columns are hashed on a sample of records: with random whole numbers r, h(column) = Σ r·x. A total is
 a sum of components if and only if its hash is the sum of theirs (but for coincidences of one in
-2⁶¹), so the search for sums of two to six components runs over numbers, not columns: pairs and
+2⁶³), so the search for sums of two to six components runs over numbers, not columns: pairs and
 triples are put into a table, and the rest of each total is looked up there. Longer sums come from a
 least-squares fit of each total on columns that aren't totals themselves: coefficients of exactly 0
 and 1. Every sum found is then checked on all records.
@@ -11,6 +11,7 @@ and 1. Every sum found is then checked on all records.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -21,13 +22,14 @@ from sfumato.contract.guarantees import broken_sums
 from sfumato.data.microdata import Microdata
 
 _SAMPLE: Final = 400
-_PRIME: Final = (1 << 61) - 1
 _SCALES: Final = (1, 10, 100, 1000, 10_000)
-_MOST_COLUMNS: Final = 120
+_MOST_COLUMNS: Final = 400
+_QUADS_UP_TO: Final = 150
 _TRIPLES_UP_TO: Final = 40
 """Beyond this many columns only sums of up to four are searched by hashes."""
 _FEWEST_RECORDS: Final = 30
 _FEWEST_VALUES: Final = 10
+_FEWEST_COUNTS: Final = 50
 _ILL_CONDITIONED: Final = 1e11
 
 Matrix = npt.NDArray[np.float64]
@@ -104,7 +106,11 @@ def _plausible(sample: Matrix, total: int, parts: Sequence[int]) -> bool:
     """More evidence than unknowns: enough different totals, and records where a sum is at work."""
     at_work = (sample[:, list(parts)] != 0).sum(axis=1) >= 2
     values = len(np.unique(sample[at_work, total]))
-    return values >= max(_FEWEST_VALUES, 2 * len(parts))
+    if values >= max(_FEWEST_VALUES, 2 * len(parts)):
+        return True
+    # Counts (adults and children of a household) have few values, but then many records say the same.
+    varied = len(np.unique(sample[at_work][:, list(parts)], axis=0))
+    return len(parts) <= 3 and values >= 4 and varied >= 6 and int(at_work.sum()) >= _FEWEST_COUNTS
 
 
 def _by_hash(sample: Matrix) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -112,44 +118,42 @@ def _by_hash(sample: Matrix) -> Iterator[tuple[int, tuple[int, ...]]]:
     if whole is None:
         return
     used, values = whole
+    for total, parts in hashed_sums(values):
+        yield used[total], tuple(used[j] for j in parts)
+
+
+def hashed_sums(values: npt.NDArray[np.int64]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Each column that is a sum of two to six others in all these records, short sums first."""
+    n, m = values.shape
     # Multipliers from a fixed recurrence: the search must not depend on a seed.
-    r, hashes = 0x9E3779B97F4A7C15, [0] * len(used)
-    for row in values:
-        r = (r * 6364136223846793005 + 1442695040888963407) % _PRIME
-        for j, value in enumerate(row):
-            hashes[j] = (hashes[j] + r * int(value)) % _PRIME
-    m = len(used)
-    tables: list[dict[int, tuple[int, ...]]] = [{}, {h: (j,) for j, h in enumerate(hashes)}]
-    for size in (2, 3) if m <= _TRIPLES_UP_TO else (2,):
-        table: dict[int, tuple[int, ...]] = {}
-        for group in itertools.combinations(range(m), size):
-            table.setdefault(sum(hashes[j] for j in group) % _PRIME, group)
-        tables.append(table)
-    largest = len(tables) - 1
-    for size in range(2, 2 * largest + 1):
+    r, multipliers = 0x9E3779B97F4A7C15, []
+    for _ in range(n):
+        r = (r * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        multipliers.append(r | 1)
+    hashes = (values.astype(np.uint64) * np.array(multipliers, np.uint64)[:, None]).sum(
+        axis=0, dtype=np.uint64
+    )
+    largest = 3 if m <= _TRIPLES_UP_TO else 2
+    groups = [
+        np.array(list(itertools.combinations(range(m), k)), np.int64).reshape(math.comb(m, k), k)
+        for k in range(largest + 1)
+    ]
+    sums = [hashes[g].sum(axis=1, dtype=np.uint64) for g in groups]
+    orders = [np.argsort(s, kind="stable") for s in sums]
+    top = 2 * largest if m <= _QUADS_UP_TO else 3
+    for size in range(2, top + 1):
         first = min(largest, (size + 1) // 2)
+        second = size - first
+        table = sums[second][orders[second]]
         for total in range(m):
-            parts = _split(hashes, tables, total, first, size - first)
-            if parts is not None:
-                yield used[total], tuple(used[j] for j in parts)
-
-
-def _split(
-    hashes: list[int], tables: list[dict[int, tuple[int, ...]]], total: int, first: int, second: int
-) -> tuple[int, ...] | None:
-    """A group of ``first`` and one of ``second`` columns that make the total together."""
-    for value, group in tables[first].items():
-        if total in group:
-            continue
-        rest = (hashes[total] - value) % _PRIME
-        if second == 0:
-            if rest == 0:
-                return group
-            continue
-        other = tables[second].get(rest)
-        if other is not None and total not in other and not set(group) & set(other):
-            return tuple(sorted((*group, *other)))
-    return None
+            need = hashes[total] - sums[first]
+            at = np.searchsorted(table, need)
+            hit = np.flatnonzero((at < len(table)) & (table[np.minimum(at, len(table) - 1)] == need))
+            for g in hit[:20]:
+                parts = {*groups[first][g].tolist(), *groups[second][orders[second][at[g]]].tolist()}
+                if total not in parts and len(parts) == size:
+                    yield total, tuple(sorted(parts))
+                    break
 
 
 def _whole(sample: Matrix) -> tuple[list[int], npt.NDArray[np.int64]] | None:

@@ -1,117 +1,176 @@
-"""What column names say: words of surveys, censuses and registers.
+"""What column names say: words of surveys, censuses and registers, in the languages of Europe.
 
-A name is a hint, never a proof: :mod:`sfumato.plan.suggest.roles` looks at the values as well.
+A name is a hint, never a proof: :mod:`sfumato.plan.suggest.roles` looks at the values as well. Accents
+and case don't count (``Straße``, ``STRASSE`` and ``strasse`` are one word). A word list has whole words,
+beginnings (``educ-``) and endings (``-einkommen``); beginnings have four letters and endings five at
+least, so that ``PARENT`` isn't a rent.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
+from sfumato.plan.suggest import codebooks, vocabulary
+
 _PARTS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_]+", re.UNICODE)
-
-# EU-SILC's names are numbers; the rest is common to English-language files.
-ID: Final = frozenset(
-    {"id", "idnum", "ident", "identifier", "recid", "recno", "serial", "serialno", "pid", "caseid", "case",
-     "control", "respid", "respondent", "passengerid", "personid", "persid", "uuid", "guid", "rowid", "ssn",
-     "seqno", "rb030"}
-)  # fmt: skip
-DIRECT: Final = frozenset(
-    {"name", "surname", "firstname", "lastname", "forename", "email", "mail", "phone", "telephone", "address",
-     "street", "ssn", "passport", "iban"}
-)  # fmt: skip
-HOUSEHOLD: Final = frozenset(
-    {"hid", "hhid", "hhnum", "hhno", "hh", "household", "famid", "family", "hseq", "db030", "serialno"}
-)  # fmt: skip
-WEIGHT: Final = frozenset(
-    {"w", "wt", "wgt", "wght", "weight", "weights", "wgtp", "pwgtp", "perwt", "hhwt", "fnlwgt", "afnlwgt",
-     "rb050", "db090"}
-)  # fmt: skip
-NOT_A_WEIGHT: Final = frozenset({"lbs", "lb", "kg", "pounds", "kilograms", "body", "grams"})
-GEOGRAPHY: Final = frozenset(
-    {"region", "division", "state", "st", "fips", "province", "county", "district", "municipality", "commune",
-     "town", "city", "village", "tract", "block", "blkgroup", "blockgroup", "puma", "zip", "zipcode",
-     "postcode", "postal", "nuts", "area", "db040"}
-)  # fmt: skip
-DESIGN: Final = frozenset(
-    {"psu", "ssu", "stratum", "strata", "cluster", "person", "lineno", "line", "seq", "pos", "ffpos",
-     "pernum"}
-)  # fmt: skip
-KEY: Final = frozenset(
-    {"age", "sex", "gender", "race", "ethnic", "ethnicity", "etni", "hispanic", "marital", "marstat",
-     "hhcivil", "civil", "educ", "education", "school", "occupation", "occ", "occu", "citizenship", "citizen",
-     "nationality", "native", "country", "birth", "born", "religion", "language", "relat", "relationship",
-     "hsize", "persons", "np", "rooms", "bedrooms", "baths", "bathrooms", "built", "blt", "yr", "year",
-     "tenure", "ten", "urbrur", "urban", "rural", "workclass", "class", "industry", "employed", "employment",
-     "eco", "children", "under", "pclass", "sib", "parch", "embarked", "key", "hht", "noc", "ybl", "bdsp",
-     "rmsp", "veh", "hhl", "rb090", "pl030", "pb220a", "kindpers", "agehh", "agep", "schl"}
-)  # fmt: skip
-MONEY: Final = (
-    "income", "wage", "salar", "earn", "tax", "price", "rent", "mortg", "asset", "debt", "saving", "expend",
-    "expense", "cost", "fare", "pension", "dividend", "interest", "profit", "revenue", "turnover", "amount",
-    "charity", "alimony", "money", "wealth", "loan", "spend", "exptotal",
-)  # fmt: skip
-MONEY_WORDS: Final = frozenset(
-    {"inc", "val", "value", "amt", "pay", "agi", "fica", "hincp", "valp", "rntp", "mrgp", "grntp", "smocp",
-     "benefit", "benefits", "unemployment", "social", "farm"}
-)  # fmt: skip
-PRIVATE: Final = ("disease", "diagnos", "illness", "hiv", "survived", "criminal", "offence")
-AGE: Final = frozenset({"age", "agep", "agehh"})
-ORDERED: Final = frozenset(
-    {"age", "educ", "education", "yr", "year", "built", "blt", "rooms", "bedrooms", "baths", "hsize",
-     "persons", "np", "children", "num", "under", "n"}
-)  # fmt: skip
-MISSING_TEXT: Final = frozenset(
-    {"?", ".", "na", "n/a", "unknown", "missing", "refused", "not stated", "no answer", "don't know", "dk"}
-)  # fmt: skip
-_MISSING_LABEL: Final = re.compile(
-    r"\b(miss(ing)?|unknown|refus\w*|no answer|not (stated|asked|ascertained)|don'?t know|DK|NA|N/A|coding "
-    r"error|inapplicable|not applicable)\b",
-    re.IGNORECASE,
-)
+_LETTERS: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i"})
 
 
-def words(name: str) -> list[str]:
-    """The words of a column name, in lower case; the whole name is one of them.
+def plain(text: str) -> str:
+    """Lower case without accents.
 
-    >>> words("eqIncome"), words("marital-status"), words("YR_BLT")
-    (['eqincome', 'eq', 'income'], ['marital-status', 'marital', 'status'], ['yr_blt', 'yr', 'blt'])
+    >>> plain("Wykształcenie"), plain("AÑO"), plain("Straße")
+    ('wyksztalcenie', 'ano', 'strasse')
     """
-    parts = [p.casefold() for p in _PARTS.findall(name)]
-    joined = ["".join(parts)] if len(parts) == 2 and "".join(parts) in HOUSEHOLD else []
-    return list(dict.fromkeys([name.casefold(), *joined, *parts]))
+    split = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
+    return "".join(c for c in split if not unicodedata.combining(c))
 
 
-def has(name: str, vocabulary: frozenset[str]) -> bool:
-    return any(w in vocabulary for w in words(name))
+@lru_cache(maxsize=4096)
+def words(name: str) -> tuple[str, ...]:
+    """The words of a column name; the whole name, and neighbours joined, are among them.
+
+    >>> words("eqIncome"), words("marital-status")
+    (('eqincome', 'eq', 'income'), ('marital-status', 'maritalstatus', 'marital', 'status'))
+    """
+    parts = [plain(p) for p in _PARTS.findall(name)]
+    joined = ["".join(pair) for pair in itertools.pairwise(parts)]
+    return tuple(dict.fromkeys([plain(name), *joined, *parts]))
 
 
-def is_code(name: str) -> bool:
-    return name.casefold().endswith(("code", "codes"))
+@dataclass(frozen=True)
+class Words:
+    """A list of words: whole ones, beginnings and endings."""
+
+    whole: frozenset[str]
+    beginnings: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Words:
+        """``"age educ- -einkommen"``: a whole word, a beginning and an ending."""
+        listed = text.split()
+        return cls(
+            frozenset(w for w in listed if not w.startswith("-") and not w.endswith("-")),
+            tuple(w[:-1] for w in listed if w.endswith("-")),
+            tuple(w[1:] for w in listed if w.startswith("-")),
+        )
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and (
+            word in self.whole
+            or (len(word) > 3 and word.startswith(self.beginnings))
+            or (len(word) > 4 and word.endswith(self.endings))
+        )
+
+    def found(self, names: Iterable[str]) -> bool:
+        return any(w in self for w in names)
+
+
+def _listed(topic: str) -> Words:
+    return Words.of(vocabulary.load()["names"][topic])
+
+
+ID: Final = _listed("id")
+NATIONAL: Final = _listed("national")
+NAMES: Final = _listed("names")
+CONTACT: Final = _listed("contact")
+COORDINATE: Final = _listed("coordinate")
+COMMENT: Final = _listed("comment")
+HOUSEHOLD: Final = _listed("household")
+WEIGHT: Final = _listed("weight")
+NOT_A_WEIGHT: Final = _listed("not_a_weight")
+AREA: Final = _listed("area")
+URBAN: Final = _listed("urban")
+PLACE_NAME: Final = _listed("place_name")
+WAVE: Final = _listed("wave")
+DESIGN: Final = _listed("design")
+COUNT: Final = _listed("count")
+AGE: Final = _listed("age")
+BIRTH: Final = _listed("birth")
+SEX: Final = _listed("sex")
+RACE: Final = _listed("race")
+CITIZEN: Final = _listed("citizen")
+MARITAL: Final = _listed("marital")
+EDUCATION: Final = _listed("education")
+WORK: Final = _listed("work")
+FAMILY_ROLE: Final = _listed("family_role")
+LANGUAGE: Final = _listed("language")
+HOUSING: Final = _listed("housing")
+OTHER_KEY: Final = _listed("other_key")
+MONEY: Final = _listed("money")
+PRIVATE: Final = _listed("private")
+HOURS: Final = _listed("hours")
+MEASURE: Final = _listed("measure")
+CODE_OF: Final = _listed("code_of")
+ORDERED: Final = _listed("ordered")
+PERSONS: Final = _listed("persons")
+
+_KEY_TOPICS: Final[dict[str, Words]] = {
+    "sex": SEX, "age": AGE, "birth": BIRTH, "race or origin": RACE, "citizenship or country": CITIZEN,
+    "marital status": MARITAL, "education": EDUCATION, "work": WORK, "family": FAMILY_ROLE,
+    "language or religion": LANGUAGE, "housing": HOUSING, "town or country": URBAN, "other": OTHER_KEY,
+}  # fmt: skip
+
+
+def has(name: str, vocabulary: Words) -> bool:
+    return vocabulary.found(words(name))
+
+
+def key_topic(text: str) -> str | None:
+    """What others could know of a person, by a column's name.
+
+    >>> key_topic("Wykształcenie"), key_topic("ESTADO_CIVIL"), key_topic("bogus")
+    ('education', 'marital status', None)
+    """
+    said = words(text)
+    found = codebooks.topic(said)
+    if found is not None:
+        return found if found in _KEY_TOPICS or found == "household size" else None
+    for topic, listed in _KEY_TOPICS.items():
+        if listed.found(said):
+            return topic
+    if COUNT.found(said) and (HOUSEHOLD.found(said) or FAMILY_ROLE.found(said) or PERSONS.found(said)):
+        return "household size"
+    return None
 
 
 def is_money(name: str) -> bool:
-    lower = name.casefold()
+    """Whether a name speaks of money: by its words, or by the names that surveys give to amounts."""
+    said = words(name)
+    known = codebooks.topic(said)
+    if known is not None:
+        return known == "money"
+    lower = said[0]
     silc = re.match(r"^[ph]y\d{3}[ng]?$", lower)
-    return bool(silc) or any(m in lower for m in MONEY) or has(name, MONEY_WORDS) or _tail(name)
-
-
-def _tail(name: str) -> bool:
-    """CPS-like names: PTOTVAL, PEARNVAL, TAXINC."""
-    lower = name.casefold()
-    return len(lower) > 4 and lower.endswith(("val", "inc", "amt"))
+    tail = len(lower) > 4 and lower.endswith(("val", "inc", "amt"))
+    return bool(silc) or tail or MONEY.found(said)
 
 
 def is_private(name: str) -> bool:
-    lower = name.casefold()
-    return is_money(name) or any(p in lower for p in PRIVATE)
+    return is_money(name) or has(name, PRIVATE)
 
 
 def is_weight(name: str) -> bool:
-    lower = name.casefold()
-    return has(name, WEIGHT) or "weight" in lower or "wgt" in lower
+    said = words(name)
+    known = codebooks.topic(said)
+    if known is not None:
+        return known == "weight"
+    lower = said[0]
+    if NOT_A_WEIGHT.found(said):
+        return False
+    return WEIGHT.found(said) or "weight" in lower or "wgt" in lower or bool(re.match(r"^w\d{1,3}$", lower))
 
 
-def says_missing(label: str) -> bool:
-    """Whether the label of a code says that the value is missing."""
-    return bool(_MISSING_LABEL.search(label))
+def is_area(name: str) -> bool:
+    said = words(name)
+    known = codebooks.topic(said)
+    if known is not None:
+        return known == "area"
+    return AREA.found(said)

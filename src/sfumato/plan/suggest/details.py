@@ -1,0 +1,148 @@
+"""The details of each column: its kind, missing, top and bottom codes, its unit, its sums and ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from sfumato.data.schema import Schema
+from sfumato.plan.suggest import lexicon, words
+from sfumato.plan.suggest.codes import codes_of, unit_of
+from sfumato.plan.suggest.ends import is_top_code
+from sfumato.plan.suggest.look import Look
+from sfumato.plan.suggest.partial import find_partial_sums
+from sfumato.plan.suggest.ratios import find_ratios
+from sfumato.plan.suggest.sums import find_sums
+
+_MOST_TEXTS: Final = 1_000
+
+
+def with_codes(look: Look, schema: Schema) -> Schema:
+    """Kinds of the keys, codes of every column, units of the amounts."""
+    skip = {schema.id, schema.household, schema.weight, *look.design.get("replicate weights", ())}
+    for column in look.data.columns:
+        if column in skip:
+            continue
+        details = _details(look, schema, column)
+        if details:
+            schema = schema.with_variable(column, **details)
+    coded = look.data.with_schema(schema)
+    for column in schema.sensitive:
+        unit = unit_of(coded, column) if schema[column].unit is None else None
+        if unit is not None:
+            plain = int(unit) if unit.is_integer() else unit
+            schema = schema.with_variable(column, unit=plain)
+            look.say(column, f"all values are multiples of {plain:g}")
+    return schema
+
+
+def _details(look: Look, schema: Schema, column: str) -> dict[str, Any]:
+    own, facts = schema[column], look.facts[column]
+    out: dict[str, Any] = {}
+    dtype = look.data.dtype(column)
+    if own.kind is None and facts.is_number and column in (*schema.keys, *schema.geography):
+        ordered = words.has(column, words.ORDERED) or facts.looks_like_age or facts.looks_like_year
+        out["kind"] = "ordinal" if ordered and not own.labels else "categorical"
+    elif own.kind is None and column in schema.sensitive and facts.whole and facts.distinct <= 12:
+        out["kind"] = "categorical"
+    words_in_numbers = (
+        [m for m in own.missing if isinstance(m, str)] if dtype.is_numeric() else facts.broken_by
+    )
+    if words_in_numbers:
+        said = ", ".join(repr(t) for t in words_in_numbers)
+        look.say(column, f"numbers, but for {said}: missing or not applicable, and nothing in the release")
+        if not own.missing:
+            out["missing"] = facts.broken_by
+    elif dtype.is_numeric():
+        out |= _numeric_codes(look, schema, column)
+    elif facts.is_text and not own.missing and facts.distinct <= _MOST_TEXTS:
+        gone = missing_texts(facts.known.cast(pl.String).unique().sort().to_list())
+        if gone:
+            out["missing"] = gone
+            look.say(column, f"looks missing: {', '.join(repr(t) for t in gone)}")
+    return out
+
+
+def missing_texts(texts: list[str]) -> tuple[str, ...]:
+    """Those texts that stand for nothing, where others are left.
+
+    NA among two-letter codes is a code: Naples, Namibia.
+
+    >>> missing_texts(["no", "nie dotyczy", "yes", "?"]), missing_texts(["MI", "NA", "RM", "TO"])
+    (('nie dotyczy', '?'), ())
+    """
+    gone = [t for t in texts if lexicon.is_missing_text(words.plain(t))]
+    rest = [t for t in texts if t not in gone]
+    if not rest:
+        return ()
+    size = len(rest[0].strip())
+    coded = len(rest) >= 3 and all(
+        len(t.strip()) == size and t.strip().isupper() and t.isalpha() for t in rest
+    )
+    if coded:
+        gone = [t for t in gone if not (t.isalpha() and t.isupper() and len(t) == size)]
+    return tuple(gone)
+
+
+def _numeric_codes(look: Look, schema: Schema, column: str) -> dict[str, Any]:
+    own = schema[column]
+    out: dict[str, Any] = {}
+    if own.missing and own.top is not None and own.bottom is not None:
+        return out
+    age = words.key_topic(column) == "age" or look.facts[column].looks_like_age
+    codes = codes_of(look.sample[column], dict(own.labels), age=age)
+    missing, top = list(codes.missing), codes.top
+    high = [c for c, why in missing if "stands apart above" in why]
+    if high and is_top_code(look, column, [float(c) for c in high]):
+        missing = [(c, why) for c, why in missing if c not in high]
+        top = (float(min(high)), f"{float(min(high)):g} stands above all other values, with records that are "
+               "high in other columns too")  # fmt: skip
+    if missing and not own.missing and _some_left(look, column, [c for c, _ in missing]):
+        out["missing"] = tuple(c for c, _ in missing)
+        for _, reason in missing:
+            look.say(column, f"looks missing: {reason}")
+    measured = column in schema.sensitive or age
+    for end, found in (("top", top), ("bottom", codes.bottom)):
+        if found is not None and getattr(own, end) is None and not own.labels and measured:
+            out[end] = int(found[0]) if float(found[0]).is_integer() else found[0]
+            look.say(column, f"{end} code: {found[1]}")
+    return out
+
+
+def _some_left(look: Look, column: str, codes: Sequence[Any]) -> bool:
+    left = look.sample[column].drop_nulls()
+    return bool((~left.is_in(list(codes))).any()) if len(left) else False
+
+
+def with_rules(look: Look, schema: Schema, drop: Sequence[str]) -> Schema:
+    """Sums and ratios among the numbers."""
+    data = look.data.with_schema(schema)
+    replicates = look.design.get("replicate weights", ())
+    skip = {schema.id, schema.household, schema.weight, *schema.geography, *drop, *replicates}
+    numeric = [c for c in data.columns if data.is_numeric(c) and c not in skip and not schema[c].labels]
+    exact = {t: p for t, p in find_sums(data, numeric).items() if not schema[t].sum_of}
+    for total, parts in exact.items():
+        schema = schema.with_variable(total, sum_of=parts)
+        look.say(total, f"the exact sum of {', '.join(parts)} in every record that has them all")
+    rest = [c for c in numeric if c not in exact]
+    tied = {c for t, parts in exact.items() for c in parts}
+    for total, found in find_partial_sums(data, numeric, [*exact, *schema.sums]).items():
+        if total in tied and any(total in exact.get(p, ()) or p in exact for p in found.parts):
+            continue
+        schema = schema.with_variable(total, sum_of=found.parts, residual=True)
+        share = f"{min(found.share, 0.9999):.2%}"  # never all: then it is an exact sum
+        said = f"the sum of {', '.join(found.parts)} in {share} of the records"
+        look.say(total, f"{said}; what is left over is kept as a residual")
+    free = [c for c in rest if c not in schema.sums]
+    for column, one in find_ratios(look.data.with_schema(schema), free, numeric).items():
+        if not schema[column].ratio_of:
+            ratio = one.ratio
+            rule = {"ratio_of": ratio.parts, "times": None if ratio.times == 1 else ratio.times}
+            # A share of 1 is no top code.
+            schema = schema.with_variable(column, **rule, unit=ratio.unit, top=None, bottom=None)
+            look.say(
+                column, f"{ratio} in {one.share:.1%} of the records: it follows them when they are masked"
+            )
+    return schema

@@ -1,0 +1,90 @@
+"""What ``init`` sees in files whose roles are known: the corpus of ``benchmarks/corpus.py``."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato.plan.suggest import words
+from sfumato.plan.suggest.roles import plan_text, suggest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from corpus import Labelled, corpus
+from init import score
+
+LEAST = {"id": 0.95, "household": 0.95, "weight": 0.95, "geography": 0.95, "key": 0.85, "sensitive": 0.85}
+FILES = {f.name: f for f in corpus()}
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, tuple[int, int, int]]:
+    return score(list(FILES.values()))
+
+
+@pytest.mark.parametrize("role", [*LEAST, "missing code", "sum", "ratio"])
+def test_roles_are_found(figures, role):
+    right, found, there = figures[role]
+    assert there > 0
+    assert right / found >= LEAST.get(role, 0.9), "too many were claimed"
+    assert right / there >= LEAST.get(role, 0.9), "too few were found"
+
+
+@pytest.mark.parametrize(
+    "name", ["polish_budgets", "portuguese_registers", "hospital_visits", "opaque_codes"]
+)
+def test_no_plan_releases_a_name(name, tmp_path):
+    """The plan of a file full of names is carried out, and none of them is in the release."""
+    file = FILES[name]
+    plan = sf.Plan.loads(plan_text("people.csv", suggest(file.frame)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = plan.run(file.frame, seed=1).release(tmp_path / "out")
+    there = sf.read(release.data).columns
+    assert not [c for c in there if file.roles[c] == "id"]
+
+
+def test_names_are_hints_and_values_decide():
+    """The same columns under names that tell nothing have the same roles, where values can tell."""
+    file: Labelled = FILES["opaque_codes"]
+    found = suggest(file.frame.rename({c: f"c{k}" for k, c in enumerate(file.frame.columns)}))
+    assert {"c10", "c11"} <= set(found.drop), "e-mail addresses and telephone numbers"
+    assert found.schema.household == "c0"
+    assert {"c2", "c3", "c4", "c5"} <= set(found.schema.keys), "sex, age, marital status, schooling"
+    assert found.schema.geography == ("c6",), "NUTS codes"
+    assert found.schema.weight == "c9", "1 on average, the same in all of a household"
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"),
+    [
+        ("PARENT", "family"), ("wykształcenie", "education"), ("ESTADO_CIVIL", "marital status"),
+        ("Geschlecht", "sex"), ("idade", "age"), ("età", "age"), ("nationalité", "citizenship or country"),
+        ("siviilisääty", "marital status"), ("ocupação", "work"), ("huishoudgrootte", "household size"),
+        ("nb_pers_menage", "household size"), ("Año_nacimiento", "birth"), ("sprak", "language or religion"),
+    ],
+)  # fmt: skip
+def test_words_of_many_languages(name, topic):
+    assert words.key_topic(name) == topic
+    assert not words.is_money(name)
+
+
+@pytest.mark.parametrize("name", ["poids", "peso", "waga", "V1028", "gewicht_hh", "painokerroin", "FACTOREL"])
+def test_weights_of_many_languages(name):
+    assert words.is_weight(name)
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame({"sex": rng.integers(1, 3, 300), name: np.round(rng.gamma(4, 100, 300), 3)})
+    assert suggest(frame).schema.weight == name
+
+
+@pytest.mark.parametrize("name", ["PARENT", "current", "AGENT", "stage", "kgewicht_geburt", "parental_leave"])
+def test_substrings_do_not_mislead(name):
+    assert not words.is_money(name)
+    assert not words.is_weight(name)
+    assert words.key_topic(name) != "age"
