@@ -125,10 +125,9 @@ def _given(file: Path) -> tuple[Microdata, Plan | None, tuple[str, ...]]:
     if file.suffix.casefold() == ".toml":
         plan = Plan.load(file)
         return plan.data(), replace(plan, steps=(), measures=(), limits=(), source=None), plan.release.drop
-    data = read(file)
-    found = suggest(data)
+    found = suggest(read(file))
     template = Plan(schema=found.schema, data_path=str(file.name), base=file.parent)
-    return data.with_schema(found.schema), template, tuple(found.drop)
+    return found.data, template, tuple(found.drop)
 
 
 def _refuse_existing(args: argparse.Namespace) -> None:

@@ -103,7 +103,7 @@ def _named(mask: Mask, name: str) -> Mask:
 def workshop(data: Microdata, limits: tuple[Limit, ...], drop: tuple[str, ...], template: Plan) -> Workshop:
     """For a file: which columns are released, and the ladders of its keys (areas are keys)."""
     schema = data.schema
-    apart = {schema.id, schema.household, *drop}
+    apart = {schema.id, schema.household, *drop, *schema.ratios}  # a ratio follows its parts by itself
     columns = tuple(c for c in data.columns if c not in apart)
     keys = tuple(k for k in dict.fromkeys([*schema.keys, *schema.geography]) if k in columns)
     # Which persons live together would tell them by their household's composition.

@@ -38,7 +38,7 @@ class Suggestion:
 
     ``drop`` are columns that a release should not have (ids, names, addresses); ``design`` are parts
     of the survey's design that have no role (replicate weights, strata, clusters, waves, person
-    numbers); ``nested`` are finer columns and the coarser ones that they determine; ``notes`` are
+    numbers); ``data`` are the data with the schema, as the plan reads them; ``nested`` are finer columns and the coarser ones that they determine; ``notes`` are
     remarks on the file as a whole.
     """
 
@@ -51,6 +51,7 @@ class Suggestion:
     notes: tuple[str, ...] = ()
     design: dict[str, tuple[str, ...]] = field(default_factory=dict)
     nested: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    data: Microdata = field(default_factory=lambda: Microdata(pl.DataFrame()), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for ``--json``."""
@@ -108,6 +109,7 @@ def suggest(data: Any) -> Suggestion:
         notes=tuple(look.notes),
         design={part: tuple(columns) for part, columns in look.design.items()},
         nested=nested,
+        data=microdata.with_schema(schema),
     )
 
 
