@@ -103,3 +103,108 @@ def test_recodes_of_files_beside_the_plan_work_from_anywhere(
     monkeypatch.chdir(away)
     assert main(["risk", str(home / "plan.toml"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["recodes"] == ["recode", "age"]
+
+
+PEOPLE = """
+format = 1
+data = "people.csv"
+
+[roles]
+keys = ["AREA", "SEX", "AGE"]
+sensitive = ["ILL"]
+weight = "W"
+household = "HOME"
+
+[[step]]
+mask = "recode"
+column = "AGE"
+width = 20
+
+[[measure]]
+measure = "tolerance"
+tolerance = 2
+
+[[measure]]
+measure = "k_anonymity"
+k = 4
+
+[[measure]]
+id = "near"
+measure = "t_closeness"
+t = 0.4
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    n = 120
+    frame = pl.DataFrame(
+        {
+            "AREA": ["n", "s", "e"] * (n // 3),
+            "SEX": ["f", "m"] * (n // 2),
+            "AGE": [(i * 7) % 60 + 20 for i in range(n)],
+            "ILL": ["flu", "cold", "flu", "hiv", "flu"] * (n // 5),
+            "W": [10.0 + i % 3 for i in range(n)],
+            "HOME": [i // 3 for i in range(n)],
+        }
+    )
+    frame.write_csv(tmp_path / "people.csv")
+    (tmp_path / "plan.toml").write_text(PEOPLE, encoding="utf-8")
+    return tmp_path / "plan.toml"
+
+
+def test_every_measure_is_there_by_name_with_what_it_assumes(people, capsys):
+    assert main(["risk", str(people)]) == 0
+    text = capsys.readouterr().out
+    for name in ("k_anonymity", "individual_risk", "population_risk", "k_map", "l_diversity", "near", "suda"):
+        assert f"    {name}: " in text
+    assert text.count("assumes: ") >= 8
+    assert "counted in the population" in text
+    assert "what keys give away" in text
+    assert "households: " in text
+    assert "(k = 4)" in text  # the plan's own k, said beside the figure
+
+
+def test_the_figures_after_are_those_of_the_run(people, capsys):
+    import sfumato as sf
+
+    assert main(["risk", str(people), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    run = sf.Plan.load(people).run(seed=1)
+    after = {one["measure"]: one["after"] for one in found["measures"] if one["of_plan"]}
+    assert set(after) == {"tolerance", "k_anonymity", "near"}
+    for name, shown in after.items():
+        assert shown["value"] == run.results[name].value
+        assert shown["figures"].keys() == run.results[name].figures.keys()
+    # The matrix at the top is of the same measure: all three keys as one set, as the plan says.
+    assert found["after"]["unsafe_records"] == run.results["tolerance"].value
+    assert [r["key_set"] for r in found["after"]["by_key_set"]] == ["AREA × SEX × AGE"]
+
+
+def test_risk_by_subgroup(people, capsys):
+    words = ["risk", str(people), "--json", "--measures", "k_anonymity,individual_risk", "--by", "AREA,SEX"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)["measures"]
+    assert [one["measure"] for one in found] == ["k_anonymity", "individual_risk"]
+    for one in found:
+        groups = one["groups"]
+        assert sum(g["records"] for g in groups) == 120
+        assert {g["group"] for g in groups} >= {"n × f", "s × m"}
+        rates = [g["rate"] for g in groups]
+        assert rates == sorted(rates, reverse=True)
+    assert sum(g["at_risk"] for g in found[0]["groups"]) == found[0]["after"]["value"]
+    expected = found[1]["after"]["figures"]["expected_reidentifications"]
+    assert sum(g["at_risk"] for g in found[1]["groups"]) == pytest.approx(expected)
+    assert main(["risk", str(people), "--measures", "k_map", "--by", "SEX"]) == 0
+    assert "at risk" in capsys.readouterr().out
+
+
+def test_unknown_measures_and_columns_are_told(people, capsys):
+    assert main(["risk", str(people), "--measures", "k_anonymty"]) == 2
+    assert "k_anonymity" in capsys.readouterr().err
+    assert main(["risk", str(people), "--by", "AERA"]) == 2
+    assert "AREA" in capsys.readouterr().err
+    assert main(["risk", str(people), "--measures", "none"]) == 0
+    assert "risk by measure" not in capsys.readouterr().out
+    # A measure that the file can't give is named with the reason; the others stay.
+    assert main(["risk", str(people), "--measures", "delta_presence,k_map"]) == 0

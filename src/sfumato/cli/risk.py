@@ -9,13 +9,17 @@ from sfumato.cli.command import OK, print_json, say
 
 if TYPE_CHECKING:
     from sfumato.cells import Assessment
+    from sfumato.contract.measure import RiskMeasure
+    from sfumato.contract.result import Result
     from sfumato.data.microdata import Microdata
     from sfumato.plan.plan import Plan
     from sfumato.risk.tolerance import Tolerance
+    from sfumato.run.panel import Panel
 
-HELP = "show which key combinations are unsafe, before and after the plan's recodes"
+HELP = "show which key combinations are unsafe and every risk by name, before and after the plan's recodes"
 EXAMPLE = """  sfumato risk people.toml
   sfumato risk people.toml --tolerance 5 --max-dimension 2
+  sfumato risk people.toml --measures k_anonymity,population_risk --by REGION
   sfumato risk people.toml --json | jq .before.by_key"""
 
 _SHOWN = 10
@@ -35,6 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="look at all combinations of up to D keys (default: the plan's, else 3)",
     )
+    parser.add_argument(
+        "--measures",
+        metavar="NAMES",
+        help="which risk measures to show, by name and comma (default: the plan's and the usual ones; "
+        "`none` shows the combinations alone)",
+    )
+    parser.add_argument(
+        "--by", metavar="COLUMNS", help="show each measure by the groups of these columns (comma)"
+    )
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
 
@@ -45,11 +58,23 @@ def run(args: argparse.Namespace) -> int:
     data = plan.data()
     measure = tolerance_of(plan, args.tolerance, args.max_dimension)
     content, before, after = assess_plan(plan, data, measure)
+    found = None
+    if args.measures != "none":
+        from sfumato.run.panel import panel
+
+        found = panel(plan, data, names=_split(args.measures), by=_split(args.by))
     if args.json:
-        print_json({"plan": str(args.plan), **content})
+        shown = [one.to_dict() for one in found.shown] if found else []
+        print_json({"plan": str(args.plan), **content, "measures": shown})
     else:
         _show(content, before, after)
+        if found:
+            _show_panel(found)
     return OK
+
+
+def _split(words: str | None) -> list[str]:
+    return [w.strip() for w in (words or "").split(",") if w.strip()]
 
 
 def tolerance_of(plan: Plan, tolerance: int | None, max_dimension: int | None) -> Tolerance:
@@ -76,8 +101,6 @@ def tolerance_of(plan: Plan, tolerance: int | None, max_dimension: int | None) -
         found = replace(found, tolerance=tolerance)
     if max_dimension is not None:
         found = replace(found, key_sets=(), max_dimension=max_dimension)
-    elif not found.key_sets and found.max_dimension is None:
-        found = replace(found, max_dimension=3)
     return found
 
 
@@ -158,6 +181,56 @@ def _show(content: dict[str, Any], before: Assessment, after: Assessment | None)
         say(f"not counted here (sfumato run does): {', '.join(content['not_shown'])}")
 
 
+_SETTINGS = {
+    "file": "counted in the file: the intruder knows that the person is in it",
+    "population": "counted in the population: he doesn't know who was sampled, so each of these is at most "
+    "what the file says",
+    "attribute": "what keys give away without finding anybody: those who share them share a secret",
+    "values": "masked numbers that stand too near to the true ones",
+}
+
+
+def _show_panel(found: Panel) -> None:
+    say("", "risk by measure" + (" (before → after)" if found.recodes else ""))
+    for setting, words in _SETTINGS.items():
+        here = [one for one in found.shown if one.measure.setting == setting]
+        if not here:
+            continue
+        say("", f"  {words}")
+        for one in here:
+            name = one.measure.id or one.measure.name
+            if one.before is None:
+                say(f"    {name}: not measured ({one.problem})")
+                continue
+            say(f"    {name}: {_figure(one.before, one.after)}{_choices(one.measure)}")
+            say(f"      assumes: {one.measure.assumes}")
+            homes = (one.after or one.before).figures.get("households_at_risk")
+            if homes is not None:
+                say(f"      households: {homes:,.4g} of {(one.after or one.before).households:,}")
+            if one.groups is not None:
+                rows = [["group", "records", "at risk", "rate"]]
+                for group, records, risk, rate in one.groups.head(_SHOWN).iter_rows():
+                    rows.append([group, f"{records:,}", f"{risk:,.4g}", f"{rate:.3g}"])
+                _table(rows, indent="      ")
+                if len(one.groups) > _SHOWN:
+                    say(f"      … and {len(one.groups) - _SHOWN:,} more groups (--json has all)")
+
+
+def _choices(measure: RiskMeasure) -> str:
+    """The parameters that differ from their defaults, so that two figures are never taken for one."""
+    said = {k: v for k, v in measure.to_dict().items() if k not in ("id", "keys", "sensitive")}
+    return f"   ({', '.join(f'{k} = {v}' for k, v in said.items())})" if said else ""
+
+
+def _figure(before: Result, after: Result | None) -> str:
+    def word(result: Result) -> str:
+        whole = float(result.value).is_integer() and not result.unit.startswith("share")
+        return f"{int(result.value):,}" if whole else f"{result.value:.4g}"
+
+    one, two = word(before), None if after is None else word(after)
+    return f"{one if two in (None, one) else f'{one} → {two}'} {before.unit}"
+
+
 def _row(before: Assessment, after: Assessment | None, place: int) -> list[str]:
     one = before.by_key.row(place, named=True)
     two = after.by_key.row(place, named=True) if after is not None else None
@@ -178,8 +251,8 @@ def _pair(one: int, two: int | None) -> str:
     return f"{one:,}" if two is None or two == one else f"{one:,} → {two:,}"
 
 
-def _table(rows: list[list[str]]) -> None:
+def _table(rows: list[list[str]], indent: str = "  ") -> None:
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     for row in rows:
         cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-        say("  " + "  ".join(cells).rstrip())
+        say(indent + "  ".join(cells).rstrip())

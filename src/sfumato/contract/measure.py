@@ -135,8 +135,16 @@ class RiskMeasure(Measure):
     direction: ClassVar[Literal["lower", "higher"]] = "lower"
     assumes: ClassVar[str] = ""
     """What it takes the file and the intruder to be, in a sentence: sample or population, what is known."""
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "file"
+    """What it counts in: the file itself (the person is known to be in it); the population behind it; the
+    sensitive values of those who share their keys; masked numbers."""
     per_record: ClassVar[str] = ""
     """The confidential figure that holds every record's risk (0 to 1) or flag, where there is one."""
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        """The instances worth showing of any file with such roles (``sfumato risk`` asks every class)."""
+        return ()
 
     def _completed(self, result: Result, masked: Microdata) -> Result:
         """Every measure that looks at single records also says what it means for their households."""

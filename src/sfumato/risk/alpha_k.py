@@ -45,6 +45,7 @@ class AlphaKAnonymity(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Wong et al. (2006)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "attribute"
     per_record: ClassVar[str] = "flags"
     assumes: ClassVar[str] = "the intruder knows all keys exactly and that the person is in the file"
 

@@ -61,6 +61,10 @@ class KAnonymity(RiskMeasure):
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
     partial: float = parameter(1.0, doc=PARTIAL_DOC, at_least=0, at_most=1)
 
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        return (cls(),) if schema.keys else ()
+
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]
 
@@ -121,6 +125,7 @@ class LDiversity(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Machanavajjhala et al. (2007)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "attribute"
     per_record: ClassVar[str] = "flags"
     assumes: ClassVar[str] = "the intruder knows all keys exactly and that the person is in the file"
 
@@ -137,6 +142,10 @@ class LDiversity(RiskMeasure):
         if self.variant == "recursive" and not float(self.l).is_integer():
             return [(f"`l` must be a whole number for the recursive variant, not {self.l}", None, "l")]
         return ()
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        return (cls(),) if schema.keys and schema.sensitive else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return [

@@ -45,6 +45,7 @@ class DeltaPresence(PopulationMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Nergiz, Atzori, Clifton (2007)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "population"
     per_record: ClassVar[str] = "flags"
     assumes: ClassVar[str] = (
         "to be in the file is itself the secret; the intruder knows all keys of everybody in the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
@@ -56,6 +57,7 @@ class IndividualRisk(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reference: ClassVar[str] = "Benedetti, Franconi (1998)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "population"
     per_record: ClassVar[str] = "risk"
     assumes: ClassVar[str] = (
         "the file is a sample; the intruder knows all keys exactly but not who was sampled; the population "
@@ -76,6 +78,10 @@ class IndividualRisk(RiskMeasure):
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
     partial: float = parameter(1.0, doc=PARTIAL_DOC, at_least=0, at_most=1)
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        return (cls(),) if schema.keys and schema.weight else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]

@@ -11,6 +11,7 @@ import polars as pl
 
 from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
 from sfumato.cells.population import check_population, population_counts
+from sfumato.contract.measure import RiskMeasure
 from sfumato.contract.parameters import parameter
 from sfumato.contract.population import PopulationMeasure
 from sfumato.contract.result import Result
@@ -50,6 +51,7 @@ class KMap(PopulationMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Sweeney (2002)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "population"
     per_record: ClassVar[str] = "flags"
     assumes: ClassVar[str] = (
         "the file is a sample; the intruder knows all keys exactly but not who was sampled, and the "
@@ -62,6 +64,10 @@ class KMap(PopulationMeasure):
         None, doc="The sampling weight, without a population; the schema's by default.", columns="weight"
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        return (cls(),) if schema.keys and schema.weight else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]

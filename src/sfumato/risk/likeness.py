@@ -49,6 +49,7 @@ class BetaLikeness(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Cao, Karras (2012)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "attribute"
     per_record: ClassVar[str] = "flags"
     assumes: ClassVar[str] = (
         "the intruder knows all keys exactly, that the person is in the file, and the file's distribution"

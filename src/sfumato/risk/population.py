@@ -77,6 +77,7 @@ class PopulationRisk(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reference: ClassVar[str] = "Skinner, Shlomo (2008); Dankar et al. (2012)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "population"
     per_record: ClassVar[str] = "risk"
     assumes: ClassVar[str] = (
         "the file is a sample; the intruder knows all keys exactly but not who was sampled; the "
@@ -118,6 +119,10 @@ class PopulationRisk(RiskMeasure):
                 if name not in known
             ]
         return out
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        return (cls(model="dankar"),) if schema.keys and schema.weight else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = [*self.check_columns(types), *check_keys(self.keys, self.terms and (), schema, types)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
@@ -71,6 +72,10 @@ class Suda(RiskMeasure):
         1.0, doc="The sampling fraction that DIS-SUDA assumes.", above=0, below=100
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        return (cls(max_size=3),) if schema.keys else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]

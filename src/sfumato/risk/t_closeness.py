@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -55,6 +56,7 @@ class TCloseness(RiskMeasure):
     files: ClassVar[Literal["both", "one"]] = "one"
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     reference: ClassVar[str] = "Li, Li, Venkatasubramanian (2007)"
+    setting: ClassVar[Literal["file", "population", "attribute", "values"]] = "attribute"
     per_record: ClassVar[str] = "flags"
     assumes: ClassVar[str] = (
         "the intruder knows all keys exactly and that the person is in the file; what he could know of "
@@ -68,6 +70,10 @@ class TCloseness(RiskMeasure):
         None, doc="How far two values are from each other.", choices=("equal", "ordered", "hierarchical")
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
+        return (cls(),) if schema.keys and schema.sensitive else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = [
