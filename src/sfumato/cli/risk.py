@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sfumato.risk.tolerance import Tolerance
     from sfumato.run.panel import Panel
 
-HELP = "show which key combinations are unsafe and every risk by name, before and after the plan's recodes"
+HELP = "show every risk by name, before and after the plan's recodes"
 EXAMPLE = """  sfumato risk people.toml
   sfumato risk people.toml --tolerance 5 --max-dimension 2
   sfumato risk people.toml --measures k_anonymity,population_risk --by REGION
