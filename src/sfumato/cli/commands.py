@@ -8,7 +8,7 @@ COMMANDS = {
     "init": "write a first, commented plan for a data file",
     "protect": "find the plan of least loss that meets limits, carry it out and write the release",
     "check": "find every mistake in a plan without running it",
-    "risk": "show which key combinations are unsafe, before and after the plan's recodes",
+    "risk": "show every risk by name, before and after the plan's recodes",
     "run": "carry out a plan and write the release",
     "attack": "attack the masked file as an intruder would",
     "compare": "run a plan over a grid of parameters and draw the risk-utility map",
