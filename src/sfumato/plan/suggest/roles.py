@@ -38,8 +38,8 @@ class Suggestion:
 
     ``drop`` are columns that a release should not have (ids, names, addresses); ``design`` are parts
     of the survey's design that have no role (replicate weights, strata, clusters, waves, person
-    numbers); ``data`` are the data with the schema, as the plan reads them; ``nested`` are finer columns and the coarser ones that they determine; ``notes`` are
-    remarks on the file as a whole.
+    numbers); ``nested`` are finer columns and the coarser ones that they determine; ``notes`` are
+    remarks on the file as a whole; ``data`` are the data with the schema, as the plan reads them.
     """
 
     schema: Schema
