@@ -135,8 +135,12 @@ def test_compressed_and_tabs(tmp_path):
 def test_without_a_header(tmp_path):
     frame = read(tmp_path, "1,2\n3,4\n", header=False)
     assert frame.to_dict(as_series=False) == {"column_1": [1, 3], "column_2": [2, 4]}
-    with pytest.warns(SfumatoWarning, match="header=False"):
+    with pytest.raises(InputError, match="holds numbers where names are expected"):
         read(tmp_path, "1,2\n3,4\n")
+    with pytest.raises(InputError, match="looks like a record"):
+        read(tmp_path, "AL,12,3.5\nTX,13,2\nAL,9,1\n")
+    assert read(tmp_path, "1990,1991\n3,4\n").columns == ["1990", "1991"], "years may be names"
+    assert read(tmp_path, "state,1991\nAL,4\n").columns == ["state", "1991"]
 
 
 def test_some_columns_and_lazily(tmp_path):

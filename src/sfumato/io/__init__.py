@@ -65,7 +65,7 @@ def read(
     if schema is not None and not isinstance(schema, Schema):
         schema = Schema.from_dict(schema)
     file = files.existing(path)
-    found = format_of(file, format)
+    found = format_of(file, format or ("fixed_width" if "metadata" in options else None))
     frame, own = found.read(file, schema, lazy, found.checked(options))
     if isinstance(frame, pl.DataFrame):
         frame = contiguous(frame)

@@ -38,6 +38,10 @@ class Column:
     id_level: int = 0
     suppress_weight: int | None = None
     codelist: str | None = None
+    implied: int = 0
+    """Decimals that aren't written: 1234 with two of them is 12.34 (SPSS, SAS, DDI)."""
+    text: bool = False
+    """Whether the layout says that it is text, whatever stands there."""
 
     @property
     def end(self) -> int:
@@ -59,23 +63,36 @@ def beside(data: Path, metadata: str | Path | None = None) -> Path:
         if not found.is_file():
             raise InputError(f"{found}: there is no such metadata file")
         return found
-    wanted = {f"{data.stem}.rda".casefold(), f"{data.stem}.rds".casefold()}
-    try:
-        there = sorted(p for p in data.parent.iterdir() if p.name.casefold() in wanted and p.is_file())
-    except OSError:
-        there = []
-    if not there:
+    beside_it = layout_beside(data)
+    if beside_it is None:
         raise InputError(
             f"{data} is fixed-width text, and its metadata {data.with_suffix('.rda').name} aren't beside it",
-            hint="put the .rda file beside it, or pass metadata=…",
+            hint=LAYOUT_HINT,
         )
-    return there[0]
+    return beside_it
+
+
+LAYOUT_HINT: Final = (
+    "put its layout beside it (mu-ARGUS .rda, SPSS .sps, SAS .sas, Stata .dct or .do, or DDI .xml of the "
+    'same name), or say metadata = "…" under [read] in a plan'
+)
+LAYOUTS: Final = (".rda", ".rds", ".sps", ".sas", ".dct", ".do", ".xml")
+"""What may describe a text file, the first of the same stem before others."""
+
+
+def layout_beside(data: Path) -> Path | None:
+    """The file of the same stem that describes the columns of a text file, if there is one."""
+    try:
+        there = {p.name.casefold(): p for p in data.parent.iterdir() if p.is_file()}
+    except OSError:
+        return None
+    return next((there[n] for s in LAYOUTS if (n := f"{data.stem}{s}".casefold()) in there), None)
 
 
 def read_rda(file: Path) -> Metadata:
     """Read an .rda file; a line that isn't understood is an error with its number."""
     out = Metadata()
-    for number, raw in enumerate(_text(file).splitlines(), 1):
+    for number, raw in enumerate(text_of(file).splitlines(), 1):
         line = raw.strip().strip("\x1a")
         if not line:
             continue
@@ -165,7 +182,7 @@ def read_codelist(file: Path) -> dict[str, str]:
     The first label of a code counts.
     """
     out: dict[str, str] = {}
-    for record in csv.reader(_text(file).splitlines(), skipinitialspace=True):
+    for record in csv.reader(text_of(file).splitlines(), skipinitialspace=True):
         if len(record) >= 2 and record[0].strip():
             out.setdefault(record[0].strip(), ",".join(record[1:]).strip())
     return out
@@ -215,7 +232,8 @@ def write_rda(metadata: Metadata) -> str:
     return "\r\n".join(lines) + "\r\n"
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """The text of a description, which is never large."""
     raw = file.read_bytes()
     if len(raw) > 1 << 26 or b"\0" in raw[:4096]:
         raise InputError(f"{file} isn't a text file")

@@ -23,6 +23,7 @@ from sfumato.data.schema import Schema
 from sfumato.errors import InputError, SfumatoWarning, did_you_mean
 from sfumato.io import encodings
 from sfumato.io.files import explained, refuse_infinities, rows_said, unique_names
+from sfumato.io.headless import refuse_fixed_width, refuse_like_records, refuse_record_for_names
 from sfumato.io.infer import TextColumns, forced, not_numbers
 
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -93,6 +94,8 @@ class _Reading:
         if not head.strip():
             raise InputError(f"{file} is empty", hint="it holds only blanks")
         self.delimiter = dialect.delimiter or sniff(head, dialect.quote, tabs=tabs)
+        if dialect.delimiter is None:
+            refuse_fixed_width(file, head, self.delimiter)
         self.names = self._header()
 
     @contextlib.contextmanager
@@ -125,14 +128,7 @@ class _Reading:
         if not self.dialect.header:
             return [f"column_{i + 1}" for i in range(len(first))]
         names = [n if n.strip() else f"column_{i + 1}" for i, n in enumerate(first)]
-        numbers = sum(_is_number(n) for n in first)
-        if numbers and numbers == len(first) > 1:
-            warnings.warn(
-                f"{self.file}: the first line holds numbers where names are expected; "
-                "pass header=False if it is a record",
-                SfumatoWarning,
-                stacklevel=2,
-            )
+        refuse_record_for_names(self.file, first)
         unique_names(self.file, names)
         return names
 
@@ -264,6 +260,8 @@ class _Reading:
                         hint="the first record after the header is row 1; mend those rows, or pass "
                         "null_values=[…] where the text stands for nothing",
                     )
+        if self.dialect.header:
+            refuse_like_records(self.file, strings, {c for c, t in types.items() if t.is_number})
         frame = text.typed(types)
         if isinstance(frame, pl.DataFrame) and not self.dialect.allow_infinite:
             refuse_infinities(self.file, frame)
@@ -306,14 +304,6 @@ def _csv_reader(text: IO[str], delimiter: str, quote: str | None) -> Any:
     if quote is None:
         return csv.reader(text, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     return csv.reader(text, delimiter=delimiter, quotechar=quote)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def write_delimited(

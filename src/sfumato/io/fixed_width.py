@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sfumato.data.schema import Code, Schema, Variable
+from sfumato.data.schema import Code, Kind, Schema, Variable
 from sfumato.errors import InputError, did_you_mean
 from sfumato.io import argus, encodings
 from sfumato.io.files import (
@@ -23,6 +23,7 @@ from sfumato.io.files import (
     unique_names,
 )
 from sfumato.io.infer import TextColumns
+from sfumato.io.layouts import READERS, read_layout
 
 
 def read_fixed_width(
@@ -35,10 +36,9 @@ def read_fixed_width(
 ) -> tuple[pl.DataFrame, Schema]:
     """A text file with its .rda metadata, as a frame and a schema."""
     described = argus.beside(file, Path(metadata) if metadata is not None else None)
-    with explained(described, "mu-ARGUS metadata"):
-        about = argus.read_rda(described)
+    with explained(described, "a layout of fixed-width text"):
+        about, labels, said = _described(described)
         unique_names(described, [c.name for c in about.columns])
-        labels = argus.codelists(about, described.parent)
     with explained(file, "fixed-width text"):
         lines = _lines(file, encoding)
         frame = _split(file, lines, about) if about.separator is not None else _cut(file, lines, about)
@@ -49,7 +49,19 @@ def read_fixed_width(
         of = {c.name: c for c in about.columns}
         typed = _typed(file, frame.select(wanted), of)
         refuse_infinities(file, typed)
-        return typed, _schema(typed, [of[n] for n in wanted], labels)
+        sure = described.suffix.casefold() not in READERS
+        return typed, _schema(typed, [of[n] for n in wanted], labels, said, sure=sure)
+
+
+def _described(file: Path) -> tuple[argus.Metadata, dict[str, dict[str, str]], dict[str, str]]:
+    """The columns, the labels of codes and the labels of variables that a layout gives."""
+    if file.suffix.casefold() in READERS:
+        layout = read_layout(file)
+        fitting = {c.name: layout.codes[n] for n in layout.codes if (c := layout.named(n)) is not None}
+        said = {c.name: layout.labels[n] for n in layout.labels if (c := layout.named(n)) is not None}
+        return argus.Metadata(layout.columns), fitting, said
+    about = argus.read_rda(file)
+    return about, argus.codelists(about, file.parent), {}
 
 
 def _lines(file: Path, encoding: str | None) -> pl.Series:
@@ -74,7 +86,7 @@ def _cut(file: Path, lines: pl.Series, about: argus.Metadata) -> pl.DataFrame:
         raise InputError(
             f"{file}: line {first + 1:,} is too short: it has {length[first]:,} characters, where the "
             f"metadata need {width:,}{many}",
-            hint="is the .rda file the right one? was white space at line ends removed?",
+            hint="is the layout the right one? was white space at line ends removed?",
         )
     frame = pl.DataFrame({"": lines})
     return frame.lazy().select(
@@ -103,10 +115,13 @@ def _split(file: Path, lines: pl.Series, about: argus.Metadata) -> pl.DataFrame:
 def _typed(file: Path, text: pl.DataFrame, of: dict[str, argus.Column]) -> pl.DataFrame:
     bare = pl.all().str.strip_chars()
     text = text.with_columns(pl.when(bare != "").then(bare))
+    text = text.with_columns(
+        [_pointed(c.name, c.implied) for c in of.values() if c.implied and c.name in text.columns]
+    )
     columns = TextColumns(text, ".")
-    types = columns.infer()
+    types = {n: t for n, t in columns.infer().items() if not of[n].text}
     for name in text.columns:
-        if of[name].numeric and not types[name].is_number and text[name].count():
+        if of[name].numeric and name in types and not types[name].is_number and text[name].count():
             number = text[name].cast(pl.Float64, strict=False)
             bad = (number.is_null() & text[name].is_not_null()).arg_true()
             if len(bad):
@@ -127,14 +142,28 @@ def _typed(file: Path, text: pl.DataFrame, of: dict[str, argus.Column]) -> pl.Da
     return typed.with_columns(numbers).with_columns(**forced)
 
 
+def _pointed(name: str, places: int) -> pl.Expr:
+    """Whole digits with the decimal point that the layout implies; written points are left."""
+    at = pl.col(name)
+    digits = at.str.contains(r"^[+-]?\d+$")
+    number = at.cast(pl.Float64, strict=False) / 10.0**places
+    return pl.when(digits).then(number.cast(pl.String)).otherwise(at).alias(name)
+
+
 def _schema(
-    frame: pl.DataFrame, columns: Sequence[argus.Column], labels: dict[str, dict[str, str]]
+    frame: pl.DataFrame,
+    columns: Sequence[argus.Column],
+    labels: dict[str, dict[str, str]],
+    said: dict[str, str],
+    *,
+    sure: bool,
 ) -> Schema:
     variables = {}
     for c in columns:
         dtype = frame[c.name].dtype
         variables[c.name] = Variable(
-            kind="continuous" if c.numeric else "categorical",
+            kind=_kind(c, sure),
+            label=said.get(c.name),
             missing=tuple(_code(m, dtype) for m in c.missing),
             labels={_code(code, dtype): text for code, text in labels.get(c.name, {}).items()},
             unit=10.0**-c.decimals if c.numeric and c.decimals else None,
@@ -145,6 +174,13 @@ def _schema(
         household=next((c.name for c in columns if c.household_id), None),
         variables=variables,
     )
+
+
+def _kind(column: argus.Column, sure: bool) -> Kind | None:
+    """What the metadata of mu-ARGUS say; other layouts only know text."""
+    if column.numeric:
+        return "continuous"
+    return "categorical" if sure or column.text else None
 
 
 def _code(text: str, dtype: pl.DataType) -> Code:

@@ -58,9 +58,21 @@ def _stat_reader(format: str) -> Reader:
 def _read_fixed_width(
     file: Path, schema: Schema | None, lazy: bool, options: dict[str, Any]
 ) -> tuple[Frame, Schema]:
+    from sfumato.io.argus import layout_beside
     from sfumato.io.fixed_width import read_fixed_width
 
+    named = options.get("metadata") is not None or layout_beside(file) is not None
+    if not named and file.suffix.casefold() in (".dat", ".raw"):  # which are delimited as often
+        return _read_delimited(file, schema, lazy, {k: v for k, v in options.items() if k != "metadata"})
     return read_fixed_width(file, schema, **options)
+
+
+def _read_spreadsheet(
+    file: Path, schema: Schema | None, lazy: bool, options: dict[str, Any]
+) -> tuple[Frame, Schema]:
+    from sfumato.io.spreadsheet import read_spreadsheet
+
+    return read_spreadsheet(file, **options), Schema()
 
 
 def _write_delimited(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
@@ -158,7 +170,11 @@ _ALL: Final = (
     Format("sas7bdat", (".sas7bdat",), _stat_reader("sas7bdat"), (*_STAT, "catalog")),
     Format("xpt", (".xpt", ".xport"), _stat_reader("xpt"), _STAT),
     Format(
-        "fixed_width", (".asc", ".saf"), _read_fixed_width, ("metadata", "encoding", "columns"),
+        "spreadsheet", (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), _read_spreadsheet, ("sheet", *_COLUMNS),
+    ),
+    Format(
+        "fixed_width", (".asc", ".saf", ".fwf", ".dat", ".raw"),
+        _read_fixed_width, ("metadata", "encoding", "columns"),
         _write_fixed_width, ("separator", "encoding"),
     ),
 )  # fmt: skip
