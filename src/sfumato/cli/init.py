@@ -19,7 +19,9 @@ EXAMPLE = """  sfumato init people.csv                    writes people.toml
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="the data (csv, tsv, parquet, arrow, sav, por, dta, sas7bdat, xpt, xlsx, ods, asc)")
+    parser.add_argument(
+        "file", help="the data (csv, tsv, parquet, arrow, sav, por, dta, sas7bdat, xpt, xlsx, ods, asc)"
+    )
     parser.add_argument("--out", metavar="PLAN", help="the plan's name (default: the data's name with .toml)")
     parser.add_argument("--force", action="store_true", help="replace an existing plan")
     parser.add_argument("--json", action="store_true", help="print the suggestions as JSON")
