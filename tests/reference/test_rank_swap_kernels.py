@@ -108,12 +108,26 @@ def test_strata_are_gathered_stably():
     assert out_values.tolist() == [x[i] for i in twin]
 
 
+@pytest.mark.parametrize("n", [2, 24, 25, 400, 3000])
+def test_equal_values_are_ordered_by_their_bits(n: int) -> None:
+    """Against a plain sort by (stratum, value, bits)."""
+    rng = generator(f"ties {n}")
+    x, strata = rng.integers(0, 3, n).astype(np.float64), rng.integers(0, 2, n)
+    bits = rng.integers(0, 2**64, n, dtype=np.uint64)
+    values, places, _ = sort.sorted_with_places(x)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(strata, minlength=2))])
+    held, where = np.empty_like(values), np.empty_like(places)
+    sort.gather_strata(values, places, strata, starts, held, where)
+    sort.order_equals(held, where, starts, bits)
+    assert where.tolist() == sorted(range(n), key=lambda i: (strata[i], x[i], bits[i]))
+
+
 def test_equal_values_come_in_every_order_alike():
     values, starts = np.array([1.0, 2.0, 2.0, 2.0, 3.0, 3.0]), np.array([0, 5, 6])
     rng, seen = generator("ties"), Counter()
     for _ in range(6000):
         places = np.arange(6, dtype=np.uint32)
-        sort.shuffle_ties(values, places, starts, rng)
+        sort.order_equals(values, places, starts, rng.integers(0, 2**64, 6, dtype=np.uint64))
         assert places[0] == 0
         assert places[4:].tolist() == [4, 5]  # the two 3s lie in different strata
         seen[tuple(places[1:4].tolist())] += 1
