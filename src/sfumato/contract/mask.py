@@ -190,8 +190,16 @@ class Mask(Told):
         return promised
 
     def draws(self, seed: Seed, step: str) -> Draws:
-        """This step's draws from a seed, bound to its parameters: another strength has other draws."""
-        said = {k: v for k, v in self.to_dict().items() if k != "id"}
+        """This step's draws from a seed, bound to its parameters: another strength has other draws.
+
+        Columns are left out: each has a stream of its own, whatever stands beside it and in which order.
+        """
+        declared = self.parameters()
+        said = {
+            name: value
+            for name, value in self.to_dict().items()
+            if name != "id" and not declared[name].metadata.get("columns")
+        }
         return seed.draws(step, json.dumps(said, sort_keys=True, default=str))
 
     def mask(
