@@ -20,12 +20,12 @@ from typing import Any, Final
 import numpy as np
 
 from sfumato import registry
+from sfumato.contract.known import is_number
 from sfumato.contract.own_list import own_list
 from sfumato.data.microdata import IntArray, Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import ParameterError, SfumatoError, SfumatoWarning
 from sfumato.experiment.candidates import Candidate, Workshop, workshop
-from sfumato.linkage.fields import is_number
 from sfumato.linkage.nearest import Intruder, coded, unchanged
 from sfumato.plan import source as plan_source
 from sfumato.plan.audience import BATTERY, Audience, audience
