@@ -361,6 +361,13 @@ def commented(plan: Plan, found: Search, limits: Mapping[str, Limit]) -> str:
     return "\n".join([*lines, "", plan_source.dump(plan.to_dict())])
 
 
+def work_lines(plan: Plan) -> list[str]:
+    """A found plan's comments, steps, measures and limits, as lines for a first plan."""
+    heads = [line for line in (plan.source or "").splitlines() if line.startswith("#")]
+    content = {k: v for k, v in plan.to_dict().items() if k in ("step", "measure", "limits")}
+    return [*heads, *plan_source.dump(content).splitlines(), ""]
+
+
 def _safe(text: str) -> str:
     """One line of a comment."""
     return " ".join(text.split())
