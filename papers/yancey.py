@@ -96,7 +96,7 @@ def weights_matter(context: Context) -> dict[str, float]:
     rng = Seed.from_int(1).draws("reproduce weights").stream("weights").generator()
     out = {}
     for name in ("rnkswp10", "mixadd05"):
-        masked = mask_of(name, data.columns).mask(data, seed=0)
+        masked = mask_of(name, data.columns).mask(data, seed=0, common_random_numbers=True)
         tried: list[Any] = ["equal"]
         tried += [
             dict(zip(data.columns, rng.uniform(0.5, 1.5, 13).tolist(), strict=True))
@@ -108,7 +108,7 @@ def weights_matter(context: Context) -> dict[str, float]:
 
 
 def _run(data: Microdata, name: str, seed: int) -> dict[str, float]:
-    masked = mask_of(name, data.columns).mask(data, seed=seed)
+    masked = mask_of(name, data.columns).mask(data, seed=seed, common_random_numbers=True)
     loss = sf.InformationLoss(columns=data.columns).measure(data, masked)
     row = {c: float(getattr(loss, c.lower())) for c in (*LOSSES, *SUMS)}
     for metric in ("d", "l"):

@@ -63,7 +63,7 @@ def _mask(context: Context, name: str, columns: tuple[str, ...], seed: int) -> M
 
     data = deck(context)
     if not name.endswith("_sw"):
-        out: Microdata = mask_of(name, list(columns)).mask(data, seed=seed)
+        out: Microdata = mask_of(name, list(columns)).mask(data, seed=seed, common_random_numbers=True)
         return out
     # Noise, then a swap of the re-identified strings within cells of age, race and sex.
     noisy = masked(context, "add01", columns, seed)

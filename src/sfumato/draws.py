@@ -4,6 +4,11 @@ The key of a stream is BLAKE2b(secret seed, step id, column, stratum, purpose); 
 stream is the record's place in the file. NumPy's Philox, advanced to that position, gives the bits.
 Chunks, threads, engines, the order of columns and other steps therefore leave every draw as it is.
 
+The seed of a release is bound to the file's records and its draws to what the step says
+(:meth:`Seed.bound`, :meth:`Seed.draws`): one seed used on two files, or at two strengths on one file,
+must not give the same noise, pairs or order, else one of them undoes the other. Orders are sorts by
+addressed bits, never a sequential permutation.
+
 This is the only module that may touch ``numpy.random``.
 
 >>> stream = Seed.from_int(7).draws("incomes").stream("INCOME")
@@ -102,13 +107,21 @@ class Seed:
         """A digest that binds to this seed without telling it; kept in ``internal/`` only."""
         return hashlib.blake2b(self._secret, salt=salt[:16], person=b"sfumato commit").hexdigest()
 
+    def key(self, name: str) -> bytes:
+        """A key for a named use, from which neither the seed nor another key follows."""
+        return _digest(self._secret, ("key", name))
+
     def child(self, name: str) -> Seed:
         """An independent seed for a named part (a copy, a replicate, a grid point)."""
         return Seed(_digest(self._secret, ("child", name)))
 
-    def draws(self, step: str) -> Draws:
-        """The draws of one step of a plan."""
-        return Draws(self, step)
+    def bound(self, digest: bytes) -> Seed:
+        """The seed for one file: draws from it tell nothing of those for a file of another digest."""
+        return Seed(_digest(self._secret, ("file", digest.hex())))
+
+    def draws(self, step: str, says: str = "") -> Draws:
+        """The draws of one step of a plan; ``says`` binds them to the step's parameters."""
+        return Draws(self, step, says)
 
     def __repr__(self) -> str:
         return "Seed(secret)"
@@ -146,10 +159,12 @@ class Draws:
 
     seed: Seed
     step: str
+    says: str = ""
 
     def stream(self, column: str = "", stratum: str = "", purpose: str = "") -> Stream:
         """The stream of one column (and stratum, and purpose) of this step."""
-        digest = _digest(self.seed._secret, (self.step, column, stratum, purpose))
+        said = (self.says,) if self.says else ()
+        digest = _digest(self.seed._secret, (self.step, column, stratum, purpose, *said))
         return Stream((int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")))
 
 
@@ -189,5 +204,5 @@ class Stream:
         return np.asarray(ndtri(self.uniform(start, n)), dtype=np.float64)
 
     def permutation(self, n: int) -> npt.NDArray[np.int64]:
-        """A uniform random order of n things."""
-        return self.generator().permutation(n)
+        """A uniform random order of n things: sorted by the bits of each, whoever holds which of them."""
+        return np.argsort(self.bits(0, n), kind="stable").astype(np.int64, copy=False)

@@ -14,7 +14,7 @@ from cases import MONEY, deck_for, example, no_strength
 import sfumato as sf
 from sfumato import registry
 from sfumato.contract.disclosure import Fact
-from sfumato.contract.mask import Mask, Notes, RowsMask
+from sfumato.contract.mask import Mask, Notes, RowsMask, bound_to
 from sfumato.data.differences import changed
 from sfumato.data.follow import follow
 from sfumato.data.microdata import Microdata
@@ -203,7 +203,8 @@ def test_chunks_dont_matter(cls: type[RowsMask], monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(cls, "chunk_records", size)
         assert same(whole, mask.mask(deck_for(cls), seed=1).frame)
         data = deck_for(cls)
-        pieces = RowsMask._apply(mask, data, Seed.from_int(1).draws(mask.name), Notes())
+        draws = mask.draws(bound_to(Seed.from_int(1), data), mask.name)
+        pieces = RowsMask._apply(mask, data, draws, Notes())
         assert same(whole, follow(data, pieces, mask.changes(data))[0].frame)
 
 

@@ -108,12 +108,26 @@ def test_strata_are_gathered_stably():
     assert out_values.tolist() == [x[i] for i in twin]
 
 
+@pytest.mark.parametrize("n", [2, 24, 25, 400, 3000])
+def test_equal_values_are_ordered_by_their_bits(n: int) -> None:
+    """Against a plain sort by (stratum, value, bits)."""
+    rng = generator(f"ties {n}")
+    x, strata = rng.integers(0, 3, n).astype(np.float64), rng.integers(0, 2, n)
+    bits = rng.integers(0, 2**64, n, dtype=np.uint64)
+    values, places, _ = sort.sorted_with_places(x)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(strata, minlength=2))])
+    held, where = np.empty_like(values), np.empty_like(places)
+    sort.gather_strata(values, places, strata, starts, held, where)
+    sort.order_equals(held, where, starts, bits)
+    assert where.tolist() == sorted(range(n), key=lambda i: (strata[i], x[i], bits[i]))
+
+
 def test_equal_values_come_in_every_order_alike():
     values, starts = np.array([1.0, 2.0, 2.0, 2.0, 3.0, 3.0]), np.array([0, 5, 6])
     rng, seen = generator("ties"), Counter()
     for _ in range(6000):
         places = np.arange(6, dtype=np.uint32)
-        sort.shuffle_ties(values, places, starts, rng)
+        sort.order_equals(values, places, starts, rng.integers(0, 2**64, 6, dtype=np.uint64))
         assert places[0] == 0
         assert places[4:].tolist() == [4, 5]  # the two 3s lie in different strata
         seen[tuple(places[1:4].tolist())] += 1
@@ -195,6 +209,18 @@ def test_pairs_are_mutual_inside_window_and_stratum(sizes, window, seed):
     assert left == (sum(s % 2 for s in sizes) if window else 0)
     if window:
         assert (source == ranks).sum() == left  # an even stratum leaves none, an odd one exactly one
+
+
+@given(st.integers(3, 41), st.integers(1, 12), st.integers(0, 20))
+def test_a_left_over_joins_a_cycle_inside_the_window(n, window, seed):
+    starts, windows, source = np.array([0, n]), np.array([window]), np.empty(n, np.uint32)
+    left = rank_swap.pair_uniform(starts, windows, generator("cycle", seed), source)
+    staying = rank_swap.close_cycles(source, starts, windows)
+    assert staying <= left
+    assert sorted(source.tolist()) == list(range(n))
+    shifts = np.abs(source.astype(int) - np.arange(n))
+    assert (shifts <= window).all()
+    assert (shifts == 0).sum() == staying
 
 
 @pytest.mark.parametrize("source", [[2, 1, 0, 3], [1, 2, 0, 3]])

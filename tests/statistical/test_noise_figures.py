@@ -93,7 +93,7 @@ def test_scaled_and_unscaled_have_the_same_means_and_correlations(casc: sf.Micro
         losses(
             x,
             sf.MixtureNoise(columns=casc.columns, variance_ratio=0.1, rescale=r)
-            .mask(floats, seed=4)
+            .mask(floats, seed=4, common_random_numbers=True)
             .frame.to_numpy(),
         )
         for r in (False, True)

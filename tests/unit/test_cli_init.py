@@ -22,7 +22,7 @@ def people(tmp_path, monkeypatch):
 
 
 def test_it_writes_a_plan_and_says_what_it_found(people, capsys):
-    assert main(["init", "people.csv"]) == 0
+    assert main(["init", "people.csv", "--no-search"]) == 0
     out = capsys.readouterr().out
     assert "60 records, 3 columns" in out
     assert "INCOME" in out
@@ -33,22 +33,22 @@ def test_it_writes_a_plan_and_says_what_it_found(people, capsys):
 
 def test_an_existing_plan_is_left_alone(people, capsys):
     (people / "people.toml").write_text("mine")
-    assert main(["init", "people.csv"]) == 2
+    assert main(["init", "people.csv", "--no-search"]) == 2
     assert "exists already" in capsys.readouterr().err
     assert (people / "people.toml").read_text() == "mine"
-    assert main(["init", "people.csv", "--force"]) == 0
+    assert main(["init", "people.csv", "--force", "--no-search"]) == 0
     assert (people / "people.toml").read_text() != "mine"
 
 
 def test_the_data_are_found_from_the_plans_folder(people):
     (people / "plans").mkdir()
-    assert main(["init", "people.csv", "--out", "plans/first.toml"]) == 0
+    assert main(["init", "people.csv", "--out", "plans/first.toml", "--no-search"]) == 0
     assert sf.Plan.load("plans/first.toml").data_path == "../people.csv"
     assert main(["check", "plans/first.toml"]) == 0
 
 
 def test_json(people, capsys):
-    assert main(["init", "people.csv", "--json"]) == 0
+    assert main(["init", "people.csv", "--json", "--no-search"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["plan"] == "people.toml"
     assert content["roles"]["id"] == "id"
@@ -62,14 +62,14 @@ def test_bad_files(people, capsys):
         ("none.csv", "no such file"),
         ("people.xyz", "no such file"),
     ):
-        assert main(["init", name]) == 2
+        assert main(["init", name, "--no-search"]) == 2
         assert said in capsys.readouterr().err
     assert not list(people.glob("*.toml"))
 
 
 def test_compressed_data_lose_both_suffixes(people):
     sf.write(sf.read("people.csv"), people / "more.csv.gz")
-    assert main(["init", "more.csv.gz"]) == 0
+    assert main(["init", "more.csv.gz", "--no-search"]) == 0
     assert (people / "more.toml").exists()
 
 
@@ -84,7 +84,7 @@ def test_every_reference_file_gets_a_plan_that_check_accepts(reference_data, tmp
         if file.stat().st_size > 1_500_000:
             continue
         plan = tmp_path / f"plan{number}.toml"
-        assert main(["init", str(file), "--out", str(plan)]) == 0
+        assert main(["init", str(file), "--out", str(plan), "--no-search"]) == 0
         assert main(["check", str(plan)]) == 0
 
 
@@ -99,6 +99,6 @@ def test_every_reference_file_gets_a_plan_that_check_accepts(reference_data, tmp
 )
 def test_the_plan_is_carried_out(reference_data, tmp_path, name):
     plan = tmp_path / "plan.toml"
-    assert main(["init", str(reference_data / name), "--out", str(plan)]) == 0
+    assert main(["init", str(reference_data / name), "--out", str(plan), "--no-search"]) == 0
     run = sf.Plan.load(plan).run(seed=1)
     assert len(run.masked) == len(sf.read(reference_data / name))

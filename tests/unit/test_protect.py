@@ -163,3 +163,20 @@ def test_the_best_levels_are_counted_by_polars() -> None:
     assert sizes.filter(sizes < 10).sum() == found.unsafe
     assert found.unsafe <= 0.02 * len(data)
     assert found.proved
+
+
+def test_init_writes_a_plan_that_meets_its_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people(700).write_csv(tmp_path / "people.csv")
+    plan = tmp_path / "people.toml"
+    assert main(["init", str(tmp_path / "people.csv"), "--out", str(plan), "--for", "research"]) == 0
+    assert "safe by the limits you set" in capsys.readouterr().out
+    text = plan.read_text(encoding="utf-8")
+    assert "# tried on the sample (found / gain / loss, misses):" in text
+    read = sf.Plan.load(plan)
+    assert [str(x) for x in read.limits] == [
+        "battery.rate at most 0.1",
+        "battery.gain at most 0.25",
+        "battery.group at least 3",
+    ]
+    assert [s.name for s in read.steps][-1] == "cluster_shuffle"
+    assert not [p for p in read.check() if p.severity == "error"]

@@ -50,9 +50,11 @@ def test_scaled_and_unscaled_releases_give_the_same_numbers(within: tuple[str, .
     data = people()
     data = data.with_columns({"S": pl.Series(np.arange(len(data)) % 3)})
     d = 0.3
-    plain = sf.AdditiveNoise(columns=["A", "B"], variance_ratio=d, within=within).mask(data, seed=1)
-    scaled = sf.AdditiveNoise(columns=["A", "B"], variance_ratio=d, rescale=True, within=within).mask(
-        data, seed=1
+    plain, scaled = (
+        sf.AdditiveNoise(columns=["A", "B"], variance_ratio=d, rescale=rescale, within=within).mask(
+            data, seed=1, common_random_numbers=True
+        )
+        for rescale in (False, True)
     )
     one = corrected_moments(plain, "KIND = 0", ["A", "B"], variance_ratio=d, within=within)
     two = corrected_moments(scaled, "KIND = 0", ["A", "B"], variance_ratio=d, rescaled=True, within=within)

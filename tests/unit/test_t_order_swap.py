@@ -19,7 +19,7 @@ STAGES = [
     for race, occupation in zip(RACE, OCCUPATION, strict=True)
 ]
 KEYS = ("RACE", "OCCUPATION")
-PUBLISHED_SEED = 442  # one in 6⁴ = 1,296 gives the published file
+PUBLISHED_SEED = 2095  # one in 6⁴ = 1,296 gives the published file
 
 
 def test_the_papers_own_swap_keeps_its_table_at_each_stage():

@@ -7,13 +7,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.command import OK, print_json, refuse_same, say
+from sfumato.cli.command import OK, print_json, progress, refuse_same, say
 
 if TYPE_CHECKING:
+    from sfumato.data.microdata import Microdata
     from sfumato.plan.suggest.roles import Suggestion
+    from sfumato.run.verdict import Verdict
 
 HELP = "write a first, commented plan for a data file"
-EXAMPLE = """  sfumato init people.csv                    writes people.toml
+EXAMPLE = """  sfumato init people.csv                    writes people.toml, with steps that meet limits
+  sfumato init people.csv --for research     the limits of a research file
+  sfumato init people.csv --no-search        roles and a first step only, in seconds
   sfumato init people.csv --out plans/people.toml
   sfumato init people.sav --force            replaces people.toml"""
 
@@ -23,6 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", help="the data (csv, tsv, parquet, arrow, sav, por, dta, sas7bdat, xpt, xlsx, ods, asc)"
     )
     parser.add_argument("--out", metavar="PLAN", help="the plan's name (default: the data's name with .toml)")
+    parser.add_argument(
+        "--for",
+        dest="audience",
+        choices=("public", "research"),
+        default="public",
+        help="whose limits the plan shall meet (default: public)",
+    )
+    parser.add_argument("--no-search", action="store_true", help="don't look for steps that meet the limits")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--force", action="store_true", help="replace an existing plan")
     parser.add_argument("--json", action="store_true", help="print the suggestions as JSON")
 
@@ -36,15 +49,41 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out) if args.out else Path(_stem(file) + ".toml")
     refuse_same(args.file, str(out))
     _refuse_existing(out, args.force)
-    found = suggest(read(file))
-    text = plan_text(_from(out, file), found)
+    data = read(file)
+    found = suggest(data)
+    work, drop, verdict = _protected(args, data, found)
+    text = plan_text(_from(out, file), found, work=work, drop=drop)
     with replacing(out, overwrite=args.force) as part:
         part.write_text(text, encoding="utf-8")
     if args.json:
-        print_json({"ok": True, "data": str(file), "plan": str(out), **found.to_dict()})
+        told = {} if verdict is None else {"verdict": verdict.to_dict()}
+        print_json({"ok": True, "data": str(file), "plan": str(out), **found.to_dict(), **told})
     else:
+        if verdict is not None:
+            say(f"with the steps in it: {verdict.text}", "")
         _tell(found, out)
     return OK
+
+
+def _protected(
+    args: argparse.Namespace, data: Microdata, found: Suggestion
+) -> tuple[list[str] | None, tuple[str, ...], Verdict | None]:
+    """The steps, measures and limits that a search found, what they drop, and the verdict on them."""
+    if args.no_search:
+        return None, (), None
+    import warnings
+
+    from sfumato.errors import SfumatoError, SfumatoWarning
+    from sfumato.experiment.protect import protect, work_lines
+
+    with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SfumatoWarning)
+        try:
+            run_ = protect(data.with_schema(found.schema), args.audience, drop=found.drop, progress=tell)
+        except SfumatoError as problem:
+            say(f"no plan that meets the limits of a {args.audience} file was found: {problem.message}")
+            return None, (), None
+    return work_lines(run_.plan), run_.plan.release.drop, run_.verdict
 
 
 def _stem(file: Path) -> str:

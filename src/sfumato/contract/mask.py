@@ -24,6 +24,7 @@ The plan key, the command line, the docs page and the contract tests come from t
 
 from __future__ import annotations
 
+import json
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ import polars as pl
 from sfumato.contract.context import Context, Told
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Check, Guarantee, NothingLost, RuleKept, SameRecords, Untouched
+from sfumato.data.digest import records_digest
 from sfumato.data.follow import alone, follow, followers
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.rules import judgeable, rules_of, strict
@@ -187,16 +189,36 @@ class Mask(Told):
                 promised.append(kept)
         return promised
 
-    def mask(self, data: Any, *, seed: Seed | int | None = None) -> Microdata:
+    def draws(self, seed: Seed, step: str) -> Draws:
+        """This step's draws from a seed, bound to its parameters: another strength has other draws.
+
+        Columns are left out: each has a stream of its own, whatever stands beside it and in which order.
+        """
+        declared = self.parameters()
+        said = {
+            name: value
+            for name, value in self.to_dict().items()
+            if name != "id" and not declared[name].metadata.get("columns")
+        }
+        return seed.draws(step, json.dumps(said, sort_keys=True, default=str))
+
+    def mask(
+        self, data: Any, *, seed: Seed | int | None = None, common_random_numbers: bool = False
+    ) -> Microdata:
         """The masked data; refuses, with a GuaranteeError, where a guarantee fails.
 
-        The draws are those of a plan whose step has this mask's id (its name by default). What a
+        The draws are those of a plan whose step has this mask's id (its name by default): bound to the
+        file's records and to the step's parameters, so that one seed never gives the same noise or pairs
+        twice. ``common_random_numbers=True`` binds them to the seed and the step's name alone, for
+        comparisons in which two masks or files shall differ by nothing else; never for a release. What a
         careful person would want to know goes to the log ``sfumato``, which Python shows on the
         terminal unless told otherwise; a plan's run keeps it in ``run.warnings``.
         """
         data = as_microdata(data)
         _refuse([p for p in self.check_rules(data.schema, data._types) if p.severity == "error"], self.name)
-        masked, notes, _ = self.carry_out(data, as_seed(seed).draws(self.id or self.name))
+        secret, step = as_seed(seed), self.id or self.name
+        draws = secret.draws(step) if common_random_numbers else self.draws(bound_to(secret, data), step)
+        masked, notes, _ = self.carry_out(data, draws)
         unwise = [p.message for p in self.check(data.schema, data._types) if p.severity == "warning"]
         for sentence in dict.fromkeys([*unwise, *notes.warnings]):
             logging.getLogger("sfumato").warning("%s: %s", self.id or self.name, sentence)
@@ -272,3 +294,8 @@ class RowsMask(Mask):
         touched = [c for c in self.changes(data) if c in parts[0].columns]
         new = pl.concat([p.frame.select(touched) for p in parts], rechunk=len(parts) > 1)
         return data.with_columns(new.get_columns())
+
+
+def bound_to(seed: Seed, data: Microdata) -> Seed:
+    """The seed for these data: of other records, or of one more, it is another."""
+    return seed.bound(records_digest(data, seed.key("records")))

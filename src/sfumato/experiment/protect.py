@@ -20,12 +20,12 @@ from typing import Any, Final
 import numpy as np
 
 from sfumato import registry
+from sfumato.contract.known import is_number
 from sfumato.contract.own_list import own_list
 from sfumato.data.microdata import IntArray, Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import ParameterError, SfumatoError, SfumatoWarning
 from sfumato.experiment.candidates import Candidate, Workshop, workshop
-from sfumato.linkage.fields import is_number
 from sfumato.linkage.nearest import Intruder, coded, unchanged
 from sfumato.plan import source as plan_source
 from sfumato.plan.audience import BATTERY, Audience, audience
@@ -359,6 +359,13 @@ def commented(plan: Plan, found: Search, limits: Mapping[str, Limit]) -> str:
         said = ", ".join(f"{k} {v:.3g}" for k, v in figures.items())
         lines.append(f"#   {_safe(words)}: {said}")
     return "\n".join([*lines, "", plan_source.dump(plan.to_dict())])
+
+
+def work_lines(plan: Plan) -> list[str]:
+    """A found plan's comments, steps, measures and limits, as lines for a first plan."""
+    heads = [line for line in (plan.source or "").splitlines() if line.startswith("#")]
+    content = {k: v for k, v in plan.to_dict().items() if k in ("step", "measure", "limits")}
+    return [*heads, *plan_source.dump(content).splitlines(), ""]
 
 
 def _safe(text: str) -> str:

@@ -273,13 +273,25 @@ def draw_halves(rng, halves):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def shuffle_ties(values, places, starts, rng):  # type: ignore[no-untyped-def]
-    """Put the places of equal values in random order, run by run (no run crosses a stratum).
+def _insert_by_bits(places, bits, start, stop):  # type: ignore[no-untyped-def]
+    """Sort a few places by their bits."""
+    for last in range(start + 1, stop):
+        place = places[last]
+        at = last
+        while at > start and bits[places[at - 1]] > bits[place]:
+            places[at] = places[at - 1]
+            at -= 1
+        places[at] = place
 
-    Draws of 26 bits are made exactly uniform by rejection (Lemire 2019).
+
+@nb.njit(nogil=True, cache=True)
+def order_equals(values, places, starts, bits):  # type: ignore[no-untyped-def]
+    """Put the places of equal values in the order of their bits, run by run (none crosses a stratum).
+
+    Random bits spread evenly, so a run of m places falls into m buckets of about one each by its
+    leading bits, and sorting costs O(m).
     """
-    halves = np.empty(_BLOCK, np.int64)
-    used = _BLOCK
+    few = 24
     for stratum in range(starts.size - 1):
         start = starts[stratum]
         stop = starts[stratum + 1]
@@ -287,23 +299,22 @@ def shuffle_ties(values, places, starts, rng):  # type: ignore[no-untyped-def]
             end = start + 1
             while end < stop and values[end] == values[start]:
                 end += 1
-            for last in range(end - 1, start, -1):
-                choices = last - start + 1
-                if choices > HALF >> 2:
-                    other = start + int(rng.random() * choices)
-                else:
-                    while True:
-                        if used == _BLOCK:
-                            draw_halves(rng, halves)
-                            used = 0
-                        product = halves[used] * choices
-                        used += 1
-                        # The remainder is only worked out where it could matter.
-                        left = product & (HALF - 1)
-                        if left >= choices or left >= HALF % choices:
-                            break
-                    other = start + (product >> HALF_BITS)
-                places[last], places[other] = places[other], places[last]
+            m = end - start
+            if m > few:
+                cursor = np.zeros(m + 1, np.int64)
+                held = places[start:end].copy()
+                for i in range(m):
+                    cursor[
+                        ((bits[held[i]] >> np.uint64(32)) * np.uint64(m) >> np.uint64(32)) + np.uint64(1)
+                    ] += 1
+                for b in range(m):
+                    cursor[b + 1] += cursor[b]
+                for i in range(m):
+                    b = (bits[held[i]] >> np.uint64(32)) * np.uint64(m) >> np.uint64(32)
+                    places[start + cursor[b]] = held[i]
+                    cursor[b] += 1
+            # What a bucket holds is next to its place already.
+            _insert_by_bits(places, bits, start, end)
             start = end
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato import __version__
+from sfumato.contract.mask import bound_to
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Range, Schema
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
@@ -125,7 +126,7 @@ def released_columns(run: Run) -> list[str]:
 
 def release_order(run: Run) -> npt.NDArray[np.int64]:
     """A random order of the records, from the secret seed; households stay together."""
-    draws = run.seed.draws("release")
+    draws = bound_to(run.seed, run.original).draws("release")
     n = len(run.masked)
     shuffled = draws.stream(purpose="order").permutation(n)
     household = run.masked.schema.household

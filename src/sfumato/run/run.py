@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.contract.context import Context
 from sfumato.contract.guarantees import Check
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Mask, Notes, bound_to
 from sfumato.contract.measure import Measure
 from sfumato.contract.result import Result, Results
 from sfumato.data.differences import changed, same_memory
@@ -152,6 +152,7 @@ def carry_out(
     where a step broke its promise.
     """
     secret = as_seed(seed)
+    bound = bound_to(secret, data)
     tell = progress or (lambda _what, _done, _all: None)
     started = time.perf_counter()
     parts = len(plan.steps) + (len(plan.measures) if measure else 0) + 1
@@ -164,7 +165,7 @@ def carry_out(
         begun = time.perf_counter()
         try:
             context = Context(base=plan.base, original=data)
-            after, notes, checks = mask.carry_out(current, secret.draws(label), context)
+            after, notes, checks = mask.carry_out(current, mask.draws(bound, label), context)
         except (MaskError, GuaranteeError, SchemaError) as problem:
             problem.message = f"step {label}: {problem.message}"
             raise

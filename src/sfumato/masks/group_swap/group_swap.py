@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Mask, Notes, bound_to
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, IntArray, Microdata, as_microdata
 from sfumato.data.schema import Schema
@@ -239,13 +239,13 @@ class GroupSwap(Mask):
         The sizes of the strata are verified in each; the other columns are the original's own.
         """
         data = as_microdata(data)
-        secret = as_seed(seed)
+        secret = bound_to(as_seed(seed), data)
         plan = self.prepare(data) if self.n_swap != 0 and self.rate_percent != 0 else None
         promises = self.keeps(data)
         for r in range(count):
             masked = data
             if plan is not None:
-                draws = secret.child(f"realisation {r}").draws(self.id or self.name)
+                draws = self.draws(secret.child(f"realisation {r}"), self.id or self.name)
                 masked = self._carry_through(data, plan, draws, None)
             for promise in promises:
                 outcome = promise.check(data, masked)

@@ -59,12 +59,13 @@ def rank(values: AnyArray, strata: IntArray | None = None, n_strata: int = 1) ->
 
 def order_ties(ranked: Ranked, draws: Draws, column: str) -> None:
     """Put equal values in random order (in place), so that the file's order can't steer the swap."""
-    from sfumato.kernels.sort import shuffle_ties
+    from sfumato.kernels.sort import order_equals
 
     if ranked.distinct:
         return
-    generator = draws.stream(column, purpose="ties").generator()
-    shuffle_ties(ranked.values, ranked.places, ranked.starts, generator)
+    order_equals(
+        ranked.values, ranked.places, ranked.starts, draws.stream(column, purpose="ties").bits(0, len(ranked))
+    )
 
 
 def window_ranks(percent: float, sizes: IntArray) -> IntArray:

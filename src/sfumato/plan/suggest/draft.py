@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,10 +39,18 @@ _MOST_ATTACKED: Final = {0: 20_000, 3: 100_000}
 _SWAP: Final = f"{_RATE_PERCENT}% of the records exchange these values, pairwise at random"
 
 
-def plan_text(data_path: str | os.PathLike[str], suggestion: Suggestion) -> str:
+def plan_text(
+    data_path: str | os.PathLike[str],
+    suggestion: Suggestion,
+    *,
+    work: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+) -> str:
     """A commented plan (TOML) for a data file, from what was suggested for it.
 
-    ``data_path`` is written as it is given; a plan reads it relative to its own folder.
+    ``data_path`` is written as it is given; a plan reads it relative to its own folder. ``work`` are the
+    lines of steps, measures and limits that were found for the file (by default a first step of each kind),
+    ``drop`` more columns that aren't released.
     """
     path = PurePath(data_path)
     lines = [
@@ -57,9 +65,8 @@ def plan_text(data_path: str | os.PathLike[str], suggestion: Suggestion) -> str:
         "",
         *_roles(suggestion),
         *_variables(suggestion),
-        *_steps(suggestion),
-        *_measures(suggestion),
-        *_release(path, suggestion),
+        *([*_steps(suggestion), *_measures(suggestion)] if work is None else work),
+        *_release(path, suggestion, drop),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -289,7 +296,7 @@ def _table(
     return [*_commented(why), f"[[{kind}]]", *lines, ""]
 
 
-def _release(path: PurePath, found: Suggestion) -> list[str]:
+def _release(path: PurePath, found: Suggestion, drop: Sequence[str]) -> list[str]:
     return [
         "[release]",
         "# ids and names go; a release gets new ids where it needs them",
@@ -297,7 +304,7 @@ def _release(path: PurePath, found: Suggestion) -> list[str]:
             (f"{c}: {'; '.join(found.reasons[c])}" for c in found.drop if found.schema.role_of(c) is None),
             "#   ",
         ),
-        f"drop = {value(list(found.drop))}",
+        f"drop = {value(list(dict.fromkeys([*found.drop, *drop])))}",
         "# the order of records could link the release to its source",
         "shuffle = true",
         f"format = {value(_RELEASE_FORMATS.get(path.suffix.casefold(), 'parquet'))}",
