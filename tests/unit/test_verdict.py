@@ -184,3 +184,14 @@ def test_every_limit_of_an_audience_has_a_source_and_ours_is_marked() -> None:
     assert PUBLIC.with_limits(rate=0.02).sources["rate"] == "set by you"
     with pytest.raises(sf.SfumatoError, match="there are no limits for 'pubic'"):
         audience("pubic")
+
+
+def test_a_file_of_categories_alone_is_attacked_whole() -> None:
+    """Every attack of the battery runs where there is no number to compare."""
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame({c: rng.choice(list("abcdef"), 300) for c in ("A", "B", "C", "D")})
+    data = sf.Microdata(frame, sf.Schema(keys=["A", "B", "C"], sensitive=["D"]))
+    masked = sf.Pram(columns=["A", "D"], keep_probability=0.6).mask(data, seed=1)
+    tried = sf.run_battery(data, masked).tried
+    assert [t.label for t in tried if t.result is None] == []
+    assert max(t.result.value for t in tried if t.result is not None) > 0.1

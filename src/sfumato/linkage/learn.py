@@ -106,7 +106,8 @@ class _Lesson:
         fixed = np.array([c in given for c in names])
         m = np.clip([given.get(c, start) for c in names], _EDGE, 1 - _EDGE)
         tables = np.zeros((size, self.random.shape[1]))
-        tables[equals:] = [_first_table(law) for law in self.random[equals:]]
+        for field in range(equals, size):
+            tables[field] = _first_table(self.random[field])
         score = -np.inf
         for rounds in range(1, _ROUNDS + 1):
             fields = _weighted(self.fields, self.shares, m, tables)
@@ -121,9 +122,8 @@ class _Lesson:
                 break
             share = (agreed[:equals] + 0.5) / (seen[:equals] + 1.0)
             m = np.where(fixed, m, np.clip(share, _EDGE, 1 - _EDGE))
-            tables[equals:] = [
-                _table(count, law) for count, law in zip(moved[equals:], self.random[equals:], strict=True)
-            ]
+            for field in range(equals, size):
+                tables[field] = _table(moved[field], self.random[field])
         return _Law(m, tables, score, rounds)
 
 
