@@ -594,3 +594,41 @@ def test_numbers_that_a_float_cannot_hold_are_refused(kind: pl.DataType, value: 
     data = sf.Microdata(pl.DataFrame({"X": pl.Series([*range(50), value], dtype=kind)}))
     with pytest.raises(MaskError, match="beyond 2"):
         sf.AdditiveNoise(columns=["X"], variance_ratio=0.1).mask(data, seed=1)
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
+@pytest.mark.parametrize("kind", [sf.AdditiveNoise, sf.MixtureNoise])
+@pytest.mark.parametrize("rescale", [False, True])
+def test_a_sign_that_wont_be_kept_is_said_before_and_after(kind, rescale: bool) -> None:
+    """The share foretold is that of the run, to its standard error."""
+    n = 20_000
+    revenue = np.random.default_rng(3).lognormal(0, 1.5, n)
+    data = sf.Microdata(pl.DataFrame({"REVENUE": revenue}))
+    mask = kind(columns=["REVENUE"], variance_ratio=0.5, rescale=rescale)
+    plan = sf.Plan(steps=[mask])
+    foretold = [p for p in plan.check(data) if "has no negative value" in p.message]
+    assert [p.severity for p in foretold] == ["warning"]
+    share = float(foretold[0].message.split("about ")[1].split("%")[0]) / 100
+    run = plan.run(data, seed=1)
+    negative = int((run.masked.frame["REVENUE"] < 0).sum())
+    # Four standard errors and the rounding to two digits; a mixture isn't normal, its share as large.
+    chance = 4 * np.sqrt(share * (1 - share) / n) + 0.005
+    assert abs(negative / n - share) < (chance if kind is sf.AdditiveNoise else share / 2)
+    assert any(f"REVENUE is negative in {negative:,} records" in w for w in run.warnings)
+    # Told to keep the sign, it keeps it, and says nothing.
+    kept = sf.Plan(steps=[kind(columns=["REVENUE"], variance_ratio=0.5, rescale=rescale, non_negative=True)])
+    assert not [p for p in kept.check(data) if "negative" in p.message]
+    again = kept.run(data, seed=1)
+    assert (again.masked.frame["REVENUE"] >= 0).all()
+    assert not [w for w in again.warnings if "is negative" in w]
+
+
+def test_a_range_that_wont_be_kept_is_said_before() -> None:
+    percent = np.random.default_rng(4).uniform(-100, 100, 2000)
+    data = sf.Microdata(pl.DataFrame({"BALANCE": percent}))
+    wide = sf.AdditiveNoise(columns=["BALANCE"], variance_ratio=0.3)
+    assert any("out of the range" in p.message for p in sf.Plan(steps=[wide]).check(data))
+    kept = sf.AdditiveNoise(
+        columns=["BALANCE"], variance_ratio=0.3, lower={"BALANCE": -100}, upper={"BALANCE": 100}
+    )
+    assert not [p for p in sf.Plan(steps=[kept]).check(data) if "range" in p.message]

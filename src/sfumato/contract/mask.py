@@ -38,9 +38,10 @@ from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Check, Guarantee, NothingLost, RuleKept, SameRecords, Untouched
 from sfumato.data.digest import records_digest
 from sfumato.data.follow import alone, follow, followers
-from sfumato.data.microdata import Microdata, as_microdata
+from sfumato.data.microdata import Microdata, as_microdata, refuse_extremes
 from sfumato.data.rules import judgeable, rules_of, strict
 from sfumato.data.schema import Schema, Variable
+from sfumato.data.usable import below_zero, computing, refuse_unusable
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import GuaranteeError, MaskError, Problem, SfumatoError
 from sfumato.parallel import in_threads
@@ -104,6 +105,10 @@ class Mask(Told):
         """What is wrong (or unwise: ``severity="warning"``) with this step, from the schema and the
         column types alone, before anything is run. Line 0; the plan knows the line."""
         return self.check_columns(types)
+
+    def foresees(self, data: Microdata) -> list[Problem]:
+        """What this step will do to these data that a careful person wants to know before; warnings."""
+        return []
 
     def check_rules(
         self, schema: Schema, types: dict[str, pl.DataType], dropped: Sequence[str] = ()
@@ -234,14 +239,24 @@ class Mask(Told):
         notes = Notes()
         if not len(data):
             return data, notes, []
-        own = tuple(self.changes(data))
-        masked, followed = follow(data, self._apply(data, draws, notes), own, blanks=not self.moves_missing)
-        for column, records in followed.items():
-            notes.figure("records_that_followed", records, column)
-        promised = self.guarantees(data)
-        if notes.log is not None:
-            promised += self.logged(data, notes.log)
-        checks = [g.check(data, masked) for g in promised]
+        own, used = tuple(self.changes(data)), self.needs(data)
+        refuse_unusable(data, used, MaskError, self.name)
+        for column, parameter in self.named_columns().items():
+            if self.parameters()[parameter].metadata.get("numeric") and data.dtype(column).is_float():
+                refuse_extremes(data.column(column))
+        with computing(data, used, MaskError, self.name):
+            after = self._apply(data, draws, notes)
+            masked, followed = follow(data, after, own, blanks=not self.moves_missing)
+            for column, records in followed.items():
+                notes.figure("records_that_followed", records, column)
+            promised = self.guarantees(data)
+            if notes.log is not None:
+                promised += self.logged(data, notes.log)
+            checks = [g.check(data, masked) for g in promised]
+            for column in (c for c in self.touches(data) if c in data.columns):
+                word = below_zero(data, masked, column)
+                if word is not None:
+                    notes.warn(word)
         failed = [c for c in checks if not c.ok]
         both = [c for c in followed if c in own]
         if failed and both:

@@ -27,6 +27,7 @@ from sfumato.contract.per_record import household_figures
 from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
+from sfumato.data.usable import computing, refuse_unusable
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import MeasureError, ParameterError, Problem
 
@@ -107,8 +108,12 @@ class Measure(Told):
                     "; ".join(f"{self.name}{where}: {p.message}" for p in problems),
                     hint="; ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None,
                 )
-        result = self._measure(first, second, as_seed(seed).draws(f"measure {self.id or self.name}"))
-        result = self._completed(result, second)
+        named = list(self.named_columns())
+        for data in (first, second):
+            refuse_unusable(data, named, MeasureError, self.name)
+        with computing(second, named or second.columns, MeasureError, self.name):
+            result = self._measure(first, second, as_seed(seed).draws(f"measure {self.id or self.name}"))
+            result = self._completed(result, second)
         return dataclasses.replace(
             result,
             name=self.id or self.name,
@@ -224,7 +229,10 @@ class Attack(RiskMeasure):
         """The result on an original and a masked file; the original is recoded as the release is."""
         if original is not None and masked is not None:
             first, second = as_microdata(original), as_microdata(masked)
-            original, masked = own_list(first, second, steps), second
+            for data in (first, second):
+                refuse_unusable(data, list(self.named_columns()), MeasureError, self.name)
+            with computing(second, list(self.named_columns()) or second.columns, MeasureError, self.name):
+                original, masked = own_list(first, second, steps), second
         return super().measure(original, masked, seed=seed)
 
 

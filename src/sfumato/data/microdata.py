@@ -261,6 +261,8 @@ class Microdata:
         series = self.column(column)
         if dtype.is_temporal():
             series = series.to_physical()
+        if dtype.is_float():
+            refuse_extremes(series)
         out = series.cast(pl.Float64).to_numpy(writable=True)
         gone = self.missing(column)
         if gone.any():
@@ -359,6 +361,25 @@ def _as_polars(frame: Any) -> pl.DataFrame | pl.LazyFrame:
         ) from None
     out: pl.DataFrame = neutral.to_polars()
     return out
+
+
+_LARGE, _SMALL = 1e150, 1e-150
+"""Beyond these, the squares of values overflow, or vanish."""
+
+
+def refuse_extremes(series: pl.Series) -> None:
+    """An error where a column holds finite numbers whose squares no float can hold."""
+    ends = [abs(v) for v in (series.min(), series.max()) if isinstance(v, float)]
+    top = max((v for v in ends if v == v), default=0.0)
+    if top == float("inf"):
+        finite = series.filter(series.is_finite()).abs().max()
+        top = finite if isinstance(finite, float) else 0.0
+    if top > _LARGE or 0.0 < top < _SMALL:
+        word = "large" if top > _LARGE else "small"
+        raise SchemaError(
+            f"{series.name} holds numbers too {word} to compute with: their squares leave a float's range",
+            hint="give the column in other units, or leave it out",
+        )
 
 
 def _type_word(dtype: pl.DataType) -> str:

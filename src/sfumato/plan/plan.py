@@ -228,7 +228,7 @@ class Plan:
         for at, step in enumerate(self.steps):
             out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
             rules = step.check_rules(data.schema, types, self.release.drop)
-            own = [*_breaks_a_role(step, data.schema), *step.check_units(), *rules]
+            own = [*_breaks_a_role(step, data.schema), *step.check_units(), *rules, *_foreseen(step, data)]
             out += [_at(p, lines, "step", at) for p in own]
             types = step.types_after(types, data.schema)
         for at, one in enumerate(self.measures):
@@ -267,6 +267,14 @@ def _breaks_a_role(step: Mask, schema: Schema) -> list[Problem]:
             message = f"{step.name} changes the weight {column}: weighted totals will change"
             out.append(Problem(0, message, None, "warning"))
     return out
+
+
+def _foreseen(step: Mask, data: Microdata) -> list[Problem]:
+    """What a step will do to the file as it is, where it has what the step needs."""
+    try:
+        return step.foresees(data) if set(step.named_columns()) <= set(data.columns) else []
+    except SfumatoError:  # what is wrong with the data or the step is said elsewhere
+        return []
 
 
 def _ids(things: Sequence[Declared]) -> list[str]:

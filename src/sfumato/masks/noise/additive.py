@@ -35,6 +35,7 @@ from sfumato.masks.noise.fit import (
 from sfumato.masks.noise.notes import (
     InflatedMoments,
     WithinBounds,
+    leaves_range,
     note_flags,
     note_flat_strata,
     note_residuals,
@@ -226,6 +227,23 @@ class AdditiveNoise(RowsMask):
     def types_after(self, types: dict[str, pl.DataType], schema: Schema) -> dict[str, pl.DataType]:
         flags = [f"{c}_zero" for c in self.columns] if self.flag_zeros else []
         return {**types, **dict.fromkeys(flags, pl.Boolean())}
+
+    def foresees(self, data: Microdata) -> list[Problem]:
+        """Which columns won't keep their sign, or their range, and in how many records to expect that."""
+        out = []
+        low, high = self._bounds(data)
+        for column in self.columns:
+            word = leaves_range(
+                data,
+                column,
+                self.variance_ratio,
+                rescaled=self.rescale,
+                bounded=(column in low, column in high),
+            )
+            if word is not None:
+                hint = "say non_negative = true, or give `lower` and `upper` bounds"
+                out.append(Problem(0, word, None if self.exact else hint, severity="warning"))
+        return out
 
     def changes(self, data: Microdata) -> Sequence[str]:
         rebuilt = [t for t, _ in touched_rules(data.schema.sums, self.columns)]

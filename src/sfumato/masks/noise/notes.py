@@ -221,3 +221,33 @@ def _cut_off(before: pl.Series, after: pl.Series) -> int:
     if not ends:
         return 0
     return int((after.cast(pl.Float64).is_in(ends) & (after != before)).sum())
+
+
+def leaves_range(
+    data: Microdata, column: str, ratio: float, *, rescaled: bool, bounded: tuple[bool, bool]
+) -> str | None:
+    """A sentence where this noise is expected to take values below 0 that never are, or out of their range.
+
+    Normal noise of variance d·Var(x) takes x beyond an end b with probability Φ((b − x) / √(d·Var)), or
+    its opposite; rescaled, x and the noise shrink towards the mean by 1/√(1 + d).
+    """
+    from scipy.special import ndtr
+
+    values = data.numbers(column)[data.eligible(column)]
+    values = values[np.isfinite(values)]
+    if len(values) < 2 or not values.std() > 0:
+        return None
+    low, high, scale = float(values.min()), float(values.max()), float(np.sqrt(ratio) * values.std())
+    few = values[:: max(1, len(values) // 10_000)]
+    if rescaled:
+        few = values.mean() + (few - values.mean()) / np.sqrt(1 + ratio)
+        scale /= np.sqrt(1 + ratio)
+    negative = float(ndtr(-few / scale).mean()) if low >= 0 and not bounded[0] else 0.0
+    beyond = 0.0 if bounded[0] else float(ndtr((low - few) / scale).mean())
+    beyond += 0.0 if bounded[1] else float(ndtr((few - high) / scale).mean())
+    if negative * len(values) >= 0.5:
+        share = f"{100 * negative:.2g}%"
+        return f"{column} has no negative value, and this noise would make about {share} of them negative"
+    if beyond >= 0.01:
+        return f"this noise would take about {100 * beyond:.2g}% of {column} out of the range that it has"
+    return None
