@@ -35,12 +35,13 @@ def quiet() -> Any:
 
 
 def few(cls: Any) -> Any:
-    """A case in three: every kind once, in a place that differs from class to class."""
+    """A case in three: every kind once, in a place that differs from class to class; few on a wide file."""
     turn = list(CLASSES).index(cls.name)
     for at, (name, one, data) in enumerate(nasty.cases_of(cls)):
         kind = name.rpartition(" in ")[0]
         place = PLACES[(list(nasty.KINDS).index(kind) + turn) % 3] if kind in nasty.KINDS else ""
-        if at < len(nasty.FRAMES) or name.endswith(place):
+        wide = name == "2,000 columns" and cls.name not in ("random_swap", "additive_noise", "linkage")
+        if (at < len(nasty.FRAMES) or (place and name.endswith(place))) and not wide:
             yield name, one, data
 
 

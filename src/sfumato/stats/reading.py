@@ -249,7 +249,7 @@ def _members(
     """The original levels that each released value stands for."""
     place = {name: i for i, name in enumerate(levels)}
     labels = released.filter(pl.Series(~blank)).drop_nulls().unique().sort().to_list()
-    values = np.array([float(v) for v in levels]) if numeric and levels else np.zeros(0)
+    values = np.array([np.nan if v is None else float(v) for v in levels]) if numeric else np.zeros(0)
     held: dict[str, IntArray] = {}
     strange = []
     for label in labels:

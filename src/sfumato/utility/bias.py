@@ -83,6 +83,8 @@ class PercentageBias(UtilityMeasure):
         same_length(original, masked)
         x, z = original.numbers(self.of), masked.numbers(self.of)
         there = x[np.isfinite(x)]
+        if np.isinf(x).any() or np.isinf(z).any():
+            raise MeasureError(f"{self.of} has infinite values, which have no mean")
         if len(there) < 2:
             raise MeasureError(f"fewer than 2 records have a value of {self.of}")
         mean, sd = float(there.mean()), float(there.std(ddof=1))

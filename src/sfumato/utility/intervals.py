@@ -194,6 +194,8 @@ class IntervalOverlap(UtilityMeasure):
         intervals = []
         for part in (first, second):
             response = part.lhs.to_numpy(dtype=np.float64)
+            if not response.shape[1]:
+                raise MeasureError("the response of the formula has no value")
             if response.shape[1] > 2:
                 raise MeasureError(
                     f"the response has {response.shape[1]} categories; a regression needs a number or two",
