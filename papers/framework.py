@@ -32,6 +32,7 @@ from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed
 
 REPRODUCED: Final = "reproduced"
+CONSISTENT: Final = "consistent, says little"
 MISPRINT: Final = "misprint"
 NOT: Final = "not reproduced"
 STAND_IN: Final = "stand-in"
@@ -45,6 +46,8 @@ FITTED: Final = "fitted"
 
 VERDICTS: Final = {
     REPRODUCED: "ours is within the tolerance of the printed figure",
+    CONSISTENT: "ours is within the tolerance, but the tolerance is more than half of the printed figure: "
+    "chance alone would often have put it there",
     MISPRINT: "the printed figure contradicts the paper's own formulas or other figures; ours is within the "
     "tolerance of what should stand there",
     NOT: "ours is outside the tolerance; the reason is given",
@@ -87,7 +90,11 @@ class Cell:
             return NOT
         right = self.corrected or self.published
         near = abs(self.ours - number(right)) <= self.tolerance + 1e-9
-        return NOT if not near else MISPRINT if self.corrected else REPRODUCED
+        if not near:
+            return NOT
+        if self.tolerance > max(abs(number(right)) / 2, half_unit(right)) + 1e-9:
+            return CONSISTENT
+        return MISPRINT if self.corrected else REPRODUCED
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from papers.framework import (
     ABSENT,
     ARITHMETIC,
+    CONSISTENT,
     FAILS,
     FITTED,
     HOLDS,
@@ -26,7 +27,7 @@ from papers.framework import (
     number,
 )
 
-_ORDER = (REPRODUCED, MISPRINT, NOT, STAND_IN, SHOWN, ABSENT)
+_ORDER = (REPRODUCED, CONSISTENT, MISPRINT, NOT, STAND_IN, SHOWN, ABSENT)
 
 
 def write(papers: Sequence[Paper], folder: Path) -> list[Path]:
@@ -78,7 +79,7 @@ def index(papers: Sequence[Paper]) -> str:
     every = [c for p in papers for _, c in p.cells()]
     claims = Counter(c.verdict for p in papers for t, c in p.claims() if not t.timing)
     counts = Counter(c.verdict for c in every)
-    judged = counts[REPRODUCED] + counts[MISPRINT] + counts[NOT]
+    judged = counts[REPRODUCED] + counts[CONSISTENT] + counts[MISPRINT] + counts[NOT]
     lines = [
         "# The papers, rerun",
         "",
@@ -87,8 +88,9 @@ def index(papers: Sequence[Paper]) -> str:
         "are computed.",
         "",
         f"**{len(every):,} published cells.** The digits of {judged:,} can be judged: "
-        f"{counts[REPRODUCED]:,} are reproduced within tolerance, {counts[MISPRINT]:,} are misprints whose "
-        f"right figure is reproduced, and {counts[NOT]:,} are not reproduced. The other "
+        f"{counts[REPRODUCED]:,} are reproduced within tolerance, {counts[CONSISTENT]:,} are consistent with "
+        "what was printed and say little (the tolerance is more than half of the figure), "
+        f"{counts[MISPRINT]:,} are misprints whose right figure is reproduced, and {counts[NOT]:,} are not reproduced. The other "
         f"{len(every) - judged:,} are shown: {_words(counts, (STAND_IN, SHOWN, ABSENT))}. Of "
         f"{claims[HOLDS] + claims[FAILS]:,} patterns (what a paper claims, as a sentence that a run can "
         f"refute, and what we claim) {claims[HOLDS]:,} hold and {claims[FAILS]:,} fail.",
@@ -227,7 +229,7 @@ def _table(table: Table, level: int = 2) -> list[str]:
             lines.append(f"| {_text(claim.sentence)} | {whose} | {found} | {_bold(claim.verdict)} |")
     if table.cells:
         lines += ["", tally(table.cells), ""]
-        judged = any(c.verdict in (REPRODUCED, MISPRINT, NOT) for c in table.cells)
+        judged = any(c.verdict in (REPRODUCED, CONSISTENT, MISPRINT, NOT) for c in table.cells)
         heads = ["row", "column", "published", "ours"]
         heads += ["s.e."] if any(c.error for c in table.cells) else []
         heads += ["tolerance"] if judged else []
@@ -241,7 +243,9 @@ def _table(table: Table, level: int = 2) -> list[str]:
                 "published": c.published,
                 "ours": _number(c),
                 "s.e.": _small(c.error) if c.error else "",
-                "tolerance": _small(c.tolerance) if c.verdict in (REPRODUCED, MISPRINT, NOT) else "",
+                "tolerance": _small(c.tolerance)
+                if c.verdict in (REPRODUCED, CONSISTENT, MISPRINT, NOT)
+                else "",
                 "verdict": _bold(c.verdict) + _note(c),
                 table.improved: _text(c.improved),
             }
