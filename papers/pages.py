@@ -90,7 +90,8 @@ def index(papers: Sequence[Paper]) -> str:
         f"**{len(every):,} published cells.** The digits of {judged:,} can be judged: "
         f"{counts[REPRODUCED]:,} are reproduced within tolerance, {counts[CONSISTENT]:,} are consistent with "
         "what was printed and say little (the tolerance is more than half of the figure), "
-        f"{counts[MISPRINT]:,} are misprints whose right figure is reproduced, and {counts[NOT]:,} are not reproduced. The other "
+        f"{counts[MISPRINT]:,} are misprints whose right figure is reproduced, and {counts[NOT]:,} are not "
+        "reproduced. The other "
         f"{len(every) - judged:,} are shown: {_words(counts, (STAND_IN, SHOWN, ABSENT))}. Of "
         f"{claims[HOLDS] + claims[FAILS]:,} patterns (what a paper claims, as a sentence that a run can "
         f"refute, and what we claim) {claims[HOLDS]:,} hold and {claims[FAILS]:,} fail.",

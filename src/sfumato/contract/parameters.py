@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar, TypeAlias
 
+from sfumato.data.plain import plain
 from sfumato.errors import ParameterError, Problem, did_you_mean
 
 _MISSING = dataclasses.MISSING
@@ -130,8 +131,12 @@ class Declared:
             value = getattr(self, f.name)
             default = f.default if f.default_factory is _MISSING else f.default_factory()
             if value != default:
-                out[f.name] = _plain(value)
+                out[f.name] = plain(value)
         return out
+
+    def as_table(self) -> dict[str, Any]:
+        """The table that names it inside another's parameters."""
+        return {"measure" if hasattr(self, "direction") else "mask": self.name, **self.to_dict()}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> typing.Self:
@@ -224,16 +229,6 @@ def flat_names(value: Any) -> list[str]:
     if isinstance(value, Sequence):
         return [n for part in value for n in flat_names(part)]
     return []
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, Declared):
-        return {"measure" if hasattr(value, "direction") else "mask": value.name, **value.to_dict()}
-    return value
 
 
 def _limits(value: Any, meta: Mapping[str, Any]) -> list[str]:

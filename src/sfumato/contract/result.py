@@ -10,6 +10,7 @@ from typing import Any, overload
 
 import polars as pl
 
+from sfumato.data.plain import plain
 from sfumato.errors import did_you_mean
 
 
@@ -69,7 +70,7 @@ class Result:
             "interval": list(self.interval) if self.interval else None,
             "direction": self.direction,
             "bounds": list(self.bounds),
-            "figures": {k: _plain(v) for k, v in self.figures.items()},
+            "figures": {k: plain(v) for k, v in self.figures.items()},
             "breakdown": self.breakdown.to_dicts() if self.breakdown is not None else None,
             "notes": list(self.notes),
         }
@@ -125,19 +126,3 @@ class Results(Sequence[Result]):
                 "better": [r.direction for r in self],
             }
         )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, pl.DataFrame):
-        return value.to_dicts()
-    if isinstance(value, pl.Series):
-        return value.to_list()
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain(dataclasses.asdict(value))
-    return value

@@ -17,6 +17,7 @@ MAX_LEVELS: Final = 5_000_000
 """A column with more distinct values identifies people by itself; it isn't a key to be counted."""
 
 _DENSE: Final = 1 << 22
+_LIMIT: Final = 1 << 62
 _LARGEST: Final = (1 << 63) - 1
 CodeArray = npt.NDArray[Any]
 
@@ -127,19 +128,57 @@ def label(packed: IntArray, total: int) -> tuple[npt.NDArray[np.int32], IntArray
     return label_sparse(packed)
 
 
-def joint_codes(original: Microdata, masked: Microdata, keys: Sequence[str]) -> tuple[IntArray, IntArray]:
-    """Codes of the classes of both files in one numbering."""
-    if all(same_memory(original.column(k), masked.column(k)) for k in keys):
-        codes = original.codes(keys)[0]
-        return codes, codes
-    frames = []
-    for data in (original, masked):
-        frame = data.select(list(keys))
-        frames.append(
-            frame.with_columns(
-                pl.col(c).cast(pl.String) for c in keys if frame[c].dtype in (pl.Categorical, pl.Enum)
-            )
+def dense(values: IntArray, width: int | None = None) -> tuple[IntArray, int]:
+    """Numbers 0 … k−1 in the order of the values, without gaps, and k."""
+    from sfumato.kernels import edits
+
+    if not len(values):
+        return values, 0
+    if width is not None and width <= 4 * len(values) + 1024:
+        there = np.zeros(width, np.bool_)
+        there[values] = True
+        place = np.cumsum(there) - 1
+        return place[values], int(place[-1]) + 1
+    ids, found = edits.distinct(np.ascontiguousarray(values))
+    order = np.argsort(found)
+    place = np.empty(len(found), np.int64)
+    place[order] = np.arange(len(found))
+    return place[ids], len(found)
+
+
+def joint(parts: Sequence[tuple[IntArray, int]], n: int) -> tuple[IntArray, int]:
+    """Dense numbers of the combinations of several columns, ordered by the first column first."""
+    total, width = np.zeros(n, np.int64), 1
+    for code, size in parts:
+        if width * size >= _LIMIT:
+            total, width = dense(total, width)
+        if width * size >= _LIMIT:
+            code, size = dense(code, size)
+        total = total * size + code if width > 1 else code
+        width *= size
+    return dense(total, width)
+
+
+def joint_codes(
+    original: Microdata, masked: Microdata, columns: Sequence[str]
+) -> tuple[IntArray, IntArray, int]:
+    """Codes of the combinations of these columns, the same code for the same values in both files, and
+    how many there are."""
+    if all(same_memory(original.column(c), masked.column(c)) for c in columns):
+        codes, size = original.codes(columns)
+        return codes, codes, size
+    first, second = original.select(list(columns)), masked.select(list(columns))
+    text = [
+        c
+        for c in columns
+        if (
+            first.schema[c] != second.schema[c]
+            and not (first.schema[c].is_numeric() and second.schema[c].is_numeric())
         )
-    both = Microdata(pl.concat(frames, how="vertical_relaxed"))
-    codes = both.codes(keys)[0]
-    return codes[: len(original)], codes[len(original) :]
+        or first.schema[c] in (pl.Categorical, pl.Enum)
+    ]
+    if text:
+        first, second = (f.with_columns(pl.col(text).cast(pl.String)) for f in (first, second))
+    both = Microdata(pl.concat([first, second], how="vertical_relaxed"))
+    codes, size = both.codes(columns)
+    return codes[: len(original)], codes[len(original) :], size

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import IntArray, Microdata
 from sfumato.draws import Draws
-from sfumato.linkage.fields import joint_codes
 
 
 @dataclass(frozen=True)

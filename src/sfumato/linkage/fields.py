@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from sfumato.contract.known import default_known, is_number
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.errors import MeasureError
 
@@ -265,19 +265,6 @@ def _log_scale(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     size = np.abs(logs)
     logs += np.where(values < 0, _NEGATIVE, np.where(values == 0, _ZERO, 0.0))
     return logs, size
-
-
-def joint_codes(
-    original: Microdata, masked: Microdata, columns: Sequence[str]
-) -> tuple[IntArray, IntArray, int]:
-    """Codes of the rows of these columns, the same code for the same values in both files."""
-    first, second = original.select(columns), masked.select(columns)
-    if dict(first.schema) != dict(second.schema):
-        text = [c for c in columns if not (first.schema[c].is_numeric() and second.schema[c].is_numeric())]
-        first, second = (f.with_columns(pl.col(text).cast(pl.String)) if text else f for f in (first, second))
-    both = Microdata(pl.concat([first, second], how="vertical_relaxed"))
-    codes, size = both.codes(columns)
-    return codes[: len(original)], codes[len(original) :], size
 
 
 def known_columns(

@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.contract.known import is_number
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.linkage.blocks import Blocks
-from sfumato.linkage.fields import TABLE, Fields, flag_fields, joint_codes, table_fields
+from sfumato.linkage.fields import TABLE, Fields, flag_fields, table_fields
 from sfumato.linkage.points import rank_shares
 
 BINS = 200

@@ -11,12 +11,13 @@ from sfumato.contract.known import is_number
 from sfumato.contract.measure import Attack
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.assign import Links, link
 from sfumato.linkage.blocks import Blocks, make_blocks
-from sfumato.linkage.fields import Fields, flag_fields, joint_codes, known_columns, point_fields
+from sfumato.linkage.fields import Fields, flag_fields, known_columns, point_fields
 from sfumato.linkage.results import attack_result, block_notes, true_links
 from sfumato.linkage.sparse import ROUNDS
 

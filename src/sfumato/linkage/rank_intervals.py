@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.linkage.blocks import Blocks
-from sfumato.linkage.fields import joint_codes
 from sfumato.parallel import in_threads, threads
 
 _FAR = 1e12  # where values that a swap leaves alone are put

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.errors import MeasureError
 from sfumato.linkage.assign import Links
 from sfumato.linkage.blocks import Blocks
-from sfumato.linkage.fields import joint_codes
 
 _Z95 = 1.959963984540054
 

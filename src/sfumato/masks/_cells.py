@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee
+from sfumato.data.codes import joint
 from sfumato.data.microdata import IntArray, Microdata
 
 
@@ -35,7 +36,8 @@ def collapse(
         open_ = np.flatnonzero(label < 0)
         if not len(open_):
             break
-        codes = _joint([c[open_] for c in columns[:depth]], len(open_))
+        parts = [(c[open_], int(c.max(initial=0)) + 1) for c in columns[:depth]]
+        codes = joint(parts, len(open_))[0]
         sizes = np.bincount(codes)
         enough = sizes >= least
         if depth == 0 and not enough.all() and used:
@@ -60,14 +62,6 @@ def _classes(data: Microdata, column: str, width: float | None) -> IntArray:
         return data.codes(column)[0]
     values = np.floor(data.numbers(column) / width)
     return pl.Series(np.nan_to_num(values, nan=-np.inf)).rank("dense").to_numpy().astype(np.int64)
-
-
-def _joint(columns: Sequence[IntArray], n: int) -> IntArray:
-    out = np.zeros(n, dtype=np.int64)
-    for column in columns:
-        joint = out * (int(column.max(initial=0)) + 1) + column
-        out = pl.Series(joint).rank("dense").to_numpy().astype(np.int64) - 1
-    return out
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ nothing that helps an intruder:
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,7 @@ import polars as pl
 
 from sfumato.contract.measure import Attack, Measure
 from sfumato.contract.result import Result
+from sfumato.data.plain import plain
 from sfumato.plan.audience import BATTERY
 from sfumato.report.glance import glance
 from sfumato.report.pictures import pictures
@@ -267,23 +266,4 @@ def _table(frame: pl.DataFrame | None) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Values that JSON has: NaN and infinities become None, frames lists of rows, the rest text."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, pl.DataFrame):
-        return [_plain(row) for row in value.head(MOST_ROWS).to_dicts()]
-    if isinstance(value, pl.Series):
-        return [_plain(v) for v in value.head(MOST_ROWS).to_list()]
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if hasattr(value, "to_dict"):
-        return _plain(value.to_dict())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain(dataclasses.asdict(value))
-    return str(value)
+    return plain(value, most_rows=MOST_ROWS, strict=True)

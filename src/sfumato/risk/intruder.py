@@ -13,13 +13,14 @@ from sfumato.contract.known import is_number
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError, Problem
 from sfumato.linkage.blocks import make_blocks
 from sfumato.linkage.em import Patterns, fit_em
-from sfumato.linkage.fields import joint_codes, known_columns
+from sfumato.linkage.fields import known_columns
 from sfumato.linkage.results import wilson
 from sfumato.linkage.weights import log_weights, weight_pair
 

@@ -13,11 +13,12 @@ from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.linkage.assign import Links
 from sfumato.linkage.blocks import Blocks, make_blocks
-from sfumato.linkage.fields import joint_codes, known_columns, point_fields
+from sfumato.linkage.fields import known_columns, point_fields
 from sfumato.linkage.points import PointAttack, Points, standard_points, whitener
 from sfumato.linkage.results import attack_result, block_notes
 from sfumato.risk.distance import covariance, whitener_of

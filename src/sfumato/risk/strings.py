@@ -13,10 +13,10 @@ from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.linkage.fields import joint_codes
 from sfumato.linkage.results import wilson
 
 

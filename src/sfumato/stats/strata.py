@@ -17,7 +17,7 @@ def matched_strata(
     if not within:
         yield "", np.arange(len(original)), np.arange(len(masked))
         return
-    before, after = joint_codes(original, masked, within)
+    before, after = joint_codes(original, masked, within)[:2]
     sides = []
     k = int(max(before.max(initial=-1), after.max(initial=-1))) + 1
     for codes in (before, after):

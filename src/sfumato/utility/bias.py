@@ -147,7 +147,7 @@ class PercentageBias(UtilityMeasure):
         z: FloatArray,
         mean: float,
     ) -> dict[str, Any]:
-        before, after = joint_codes(original, masked, keys)
+        before, after = joint_codes(original, masked, keys)[:2]
         bias, left_out, share = bias_of_means(x, z, before, after)
         return {
             "keys": keys,

@@ -142,7 +142,7 @@ def _bias_rows(
         return [], None
     rows, finest, most = [], 0.0, -1
     for level in levels:
-        before, after = joint_codes(original, masked, level)
+        before, after = joint_codes(original, masked, level)[:2]
         try:
             bias = 100.0 * bias_of_means(x, z, before, after)[0] / abs(mean)
         except MeasureError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from sfumato.data.codes import dense, joint
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.errors import MaskError
 
@@ -37,37 +38,6 @@ def digits(data: Microdata, column: str) -> tuple[IntArray, int]:
             return wide.fill_null(0).to_numpy(), most - least + 2
     code = series.rank("dense").cast(pl.Int64).fill_null(0)
     return code.to_numpy(), int(code.max() or 0) + 1  # type: ignore[arg-type]
-
-
-def dense(values: IntArray, width: int | None = None) -> tuple[IntArray, int]:
-    """Numbers 0 … k−1 in the order of the values, without gaps, and k."""
-    from sfumato.kernels import edits
-
-    if not len(values):
-        return values, 0
-    if width is not None and width <= 4 * len(values) + 1024:
-        there = np.zeros(width, np.bool_)
-        there[values] = True
-        place = np.cumsum(there) - 1
-        return place[values], int(place[-1]) + 1
-    ids, found = edits.distinct(np.ascontiguousarray(values))
-    order = np.argsort(found)
-    place = np.empty(len(found), np.int64)
-    place[order] = np.arange(len(found))
-    return place[ids], len(found)
-
-
-def joint(parts: Sequence[tuple[IntArray, int]], n: int) -> tuple[IntArray, int]:
-    """Dense numbers of the combinations of several columns, ordered by the first column first."""
-    total, width = np.zeros(n, np.int64), 1
-    for code, size in parts:
-        if width * size >= _LIMIT:
-            total, width = dense(total, width)
-        if width * size >= _LIMIT:
-            code, size = dense(code, size)
-        total = total * size + code if width > 1 else code
-        width *= size
-    return dense(total, width)
 
 
 def classes(data: Microdata, columns: Sequence[str]) -> tuple[IntArray, int]:

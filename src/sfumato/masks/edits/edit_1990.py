@@ -12,6 +12,7 @@ import polars as pl
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.data.codes import joint
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -228,14 +229,14 @@ class ConfidentialityEdit1990(Mask):
         first, n = homes.first, len(homes)
 
         def of_homes(columns: Sequence[str]) -> tuple[IntArray, int]:
-            code, width = _classes.joint([_classes.digits(data, c) for c in columns], len(data))
+            code, width = joint([_classes.digits(data, c) for c in columns], len(data))
             return (code if homes.single else code[first]), width
 
         parts = [of_homes(within), of_homes(keys)]
         if not homes.single:
             # Households of one size only, so that the count of persons in every area stays too.
             parts.append((homes.size, int(homes.size.max(initial=0)) + 1))
-        bucket, n_buckets = _classes.joint(parts, n)
+        bucket, n_buckets = joint(parts, n)
         area, _ = of_homes(swapped)
         movable = ~_classes.missing_any(data, swapped)[first]
         share = self._shares(n, swapped, within, of_homes)
@@ -294,7 +295,7 @@ class ConfidentialityEdit1990(Mask):
         sampled = np.zeros(n, np.bool_)
         some = np.flatnonzero(movable)
         rates, rate_of = np.unique(share[some], return_inverse=True)
-        group, n_groups = _classes.joint([(strata[0][some], strata[1]), (rate_of, len(rates))], len(some))
+        group, n_groups = joint([(strata[0][some], strata[1]), (rate_of, len(rates))], len(some))
         starts, places = edits.by_class(group, n_groups)
         group_share = np.zeros(n_groups)
         group_share[group] = share[some]

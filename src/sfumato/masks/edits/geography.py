@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sfumato.data.codes import joint
 from sfumato.data.microdata import IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.errors import Problem
@@ -46,7 +47,7 @@ def area_levels(data: Microdata, hierarchy: Sequence[str]) -> list[tuple[IntArra
     parts = [_classes.digits(data, c) for c in hierarchy]
     out: list[tuple[IntArray, int]] = []
     for part in parts:
-        out.append(_classes.joint([out[-1], part] if out else [part], len(data)))
+        out.append(joint([out[-1], part] if out else [part], len(data)))
     return out
 
 
@@ -55,7 +56,7 @@ def nesting_warnings(data: Microdata, hierarchy: Sequence[str]) -> list[str]:
     out = []
     for upper, lower in pairwise(hierarchy):
         one, two = _classes.classes(data, [upper]), _classes.classes(data, [lower])
-        both, n = _classes.joint([two, one], len(data))
+        both, n = joint([two, one], len(data))
         if n == one[1] and 1 < two[1] < one[1]:
             out.append(f"every {upper} lies in one {lower}: are the levels given from coarse to fine?")
             continue

@@ -9,6 +9,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
+from sfumato.data.codes import joint
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.masks.edits import classes as _classes
 
@@ -46,7 +47,7 @@ class KeyClasses:
         for key in keys:
             column = self.digits[:, self.keys.index(key)] + 1
             parts.append((column, int(column.max(initial=0)) + 1))
-        return _classes.joint(parts, len(self))
+        return joint(parts, len(self))
 
 
 def key_classes(data: Microdata, keys: Sequence[str], within: Sequence[str]) -> KeyClasses:
@@ -56,7 +57,7 @@ def key_classes(data: Microdata, keys: Sequence[str], within: Sequence[str]) -> 
     n = len(data)
     strata = _classes.classes(data, within)
     parts = [_classes.digits(data, k) for k in keys]
-    ids, k = _classes.joint([strata, *parts], n)
+    ids, k = joint([strata, *parts], n)
     starts, members = edits.by_class(ids, k)
     first = members[starts[:-1]]
     digits = np.empty((k, len(keys)), np.int64)

@@ -12,6 +12,7 @@ import polars as pl
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.data.codes import joint
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -236,7 +237,7 @@ class RecordSwap(Mask):
         if not keys:
             return np.full(n, len(areas), np.int64), np.ones(n)
         strata, key = _classes.classes(data, self.within), _classes.classes(data, keys)
-        finest, k = _classes.joint([strata, key, areas[-1]], len(data))
+        finest, k = joint([strata, key, areas[-1]], len(data))
         size = np.bincount(finest, minlength=k)
         first = np.empty(k, np.int64)
         first[finest] = np.arange(len(data))
@@ -244,7 +245,7 @@ class RecordSwap(Mask):
         for level in range(len(areas) - 1, -1, -1):
             # Counts at a coarser level are sums over the classes of the finest one.
             parts = [(code[first], width) for code, width in (strata, key, areas[level])]
-            group, m = _classes.joint(parts, k)
+            group, m = joint(parts, k)
             small = (np.bincount(group, weights=size, minlength=m) < self.tolerance)[group]
             risk[small[finest]] = level
         smallest = size[finest].astype(np.float64)
@@ -263,7 +264,7 @@ class RecordSwap(Mask):
             parts = [(code[homes.first], width) for code, width in parts]
             if self.same_size and not homes.single:
                 parts.append((homes.size, int(homes.size.max()) + 1))
-            out.append(_classes.joint(parts, len(homes)))
+            out.append(joint(parts, len(homes)))
         return out
 
     def _note_risk(
@@ -404,5 +405,5 @@ class _Job:
         if (number, level) not in self.near:
             area = self.areas[level - 1]
             parts = [self.buckets[number], (area, int(area.max()) + 1)]
-            self.near[number, level] = _classes.joint(parts, len(area))
+            self.near[number, level] = joint(parts, len(area))
         return self.near[number, level]
