@@ -129,7 +129,7 @@ def swapped(context: Context, setting: str, interval: str) -> list[dict[str, flo
     def make() -> list[dict[str, float]]:
         data, rows = deck(context), []
         # A quick run shows the calibrated interval and doesn't judge it.
-        seeds = 1 if context.quick and interval == "calibrated" else context.count(0.5)
+        seeds = 1 if context.quick and interval == "ranks" else context.count(0.5)
         for seed in range(seeds):
             masked, row = data, {}
             for column in MONEY:  # a column's draws are its own, so one at a time is the same swap
@@ -309,8 +309,8 @@ def table_2(context: Context) -> Table:
     data = deck(context)
     before = correlations(context, data)
     found = context.means(swapped(context, "R0 = 0.975", "theorem"))
-    better = context.means(swapped(context, "R0 = 0.975", "calibrated"))
-    worst = {"theorem": 0.0, "calibrated": 0.0}
+    better = context.means(swapped(context, "R0 = 0.975", "ranks"))
+    worst = {"theorem": 0.0, "ranks": 0.0}
     for pair, (n, pre, expected, observed) in TABLE_2.items():
         key = "/".join(pair)
         both = (data.eligible(pair[0]) & data.eligible(pair[1])).sum()
@@ -321,7 +321,7 @@ def table_2(context: Context) -> Table:
         table.add(key, "observed", observed, found[key], allowance=sample_error(pair),
                   improved=f"{better[key].value:.4f}",
                   reason=bent(observed, expected, found[key].value - 0.975 * before[key]))  # fmt: skip
-        for name, values in (("theorem", found), ("calibrated", better)):
+        for name, values in (("theorem", found), ("ranks", better)):
             worst[name] = max(worst[name], abs(values[key].value - 0.975 * before[key]))
     table.claim(
         "all correlations after the swap are within 0.008 of R0 times the one before",
@@ -365,7 +365,7 @@ def table_3(context: Context) -> Table:
             table.formula(label, "expected", expected, r0 * number(TABLE_2[pair][1]),
                           "R0 times the one before", allowance=0.001)  # fmt: skip
             found = context.means(swapped(context, setting, "theorem"))[key]
-            better = context.means(swapped(context, setting, "calibrated"))[key]
+            better = context.means(swapped(context, setting, "ranks"))[key]
             gaps[setting].append(abs(found.value - r0 * before[key]))
             table.add(label, "observed", observed, found, allowance=sample_error(pair),
                       improved=f"{better.value:.4f}",
@@ -398,7 +398,7 @@ def table_4(context: Context) -> list[Table]:
             label = f"{name}, {setting}"
             ours = theorem(name, setting)
             found = context.means(swapped(context, setting, "theorem"))
-            better = context.means(swapped(context, setting, "calibrated"))
+            better = context.means(swapped(context, setting, "ranks"))
             repeat = "repeats MORTGAGE's; " if name == "HOME_VAL" and "R0" in setting else ""
             table.formula(label, "percent in interval", p, ours[0], repeat + by_table_1, allowance=0.05)
             table.formula(label, "R expected", r_expected, ours[1], by_table_1, allowance=0.0005)

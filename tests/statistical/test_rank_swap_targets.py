@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import rankdata
 
 import sfumato as sf
 from sfumato.draws import Seed
@@ -127,13 +129,13 @@ def own_correlation(data: sf.Microdata, masked: sf.Microdata) -> float:
     return float(np.corrcoef(data.numbers("X"), masked.numbers("X"))[0, 1])
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["uniform", "normal", "exponential", "bimodal", "zero-inflated"])
 @pytest.mark.parametrize("goal", [0.90, 0.97, 0.995])
-def test_calibrated_correlation_is_met_on_any_distribution(shape, goal):
+def test_a_calibrated_window_of_ranks_meets_its_correlation(shape, goal):
     data = column(shape)
-    mask = sf.RankSwap(columns=["X"], correlation=goal**2)
+    mask = sf.RankSwap(columns=["X"], correlation=goal**2, interval="ranks")
     got = []
-    for seed in range(20):
+    for seed in range(8):
         masked, notes, _ = carried_out(mask, data, seed)
         got.append(own_correlation(data, masked))
         assert notes.figures["achieved"]["X"] == pytest.approx(got[-1], abs=1e-9)
@@ -141,11 +143,165 @@ def test_calibrated_correlation_is_met_on_any_distribution(shape, goal):
     assert np.mean(got) == pytest.approx(goal, abs=0.002)
 
 
+# -- two bounds -----------------------------------------------------------------------------------
+
+HEAVY = ["lognormal 1", "lognormal 2", "lognormal 3", "Pareto 1.2", "heaped", "97% zeros"]
+
+
+@cache
+def heavy(shape: str, n: int = 4_000) -> sf.Microdata:
+    rng = generator(shape)
+    values = {
+        "lognormal 1": lambda: rng.lognormal(0, 1, n),
+        "lognormal 2": lambda: rng.lognormal(0, 2, n),
+        "lognormal 3": lambda: rng.lognormal(0, 3, n),
+        "Pareto 1.2": lambda: rng.pareto(1.2, n) + 1,
+        "heaped": lambda: np.round(rng.lognormal(9, 1, n), -2),
+        "97% zeros": lambda: np.where(rng.random(n) < 0.97, 0, rng.lognormal(0, 1, n)),
+    }
+    return sf.Microdata(pl.DataFrame({"X": values[shape]()})) if shape in values else column(shape)
+
+
+def kept(data: sf.Microdata, masked: sf.Microdata) -> tuple[float, float]:
+    """The correlations of values and of ranks, over the values that no code was given to."""
+    a, b = data.numbers("X"), masked.numbers("X")
+    top, bottom = masked.schema["X"].top, masked.schema["X"].bottom
+    use = (a <= (np.inf if top is None else top)) & (a >= (-np.inf if bottom is None else bottom))
+    ranks = np.corrcoef(rankdata(a[use]), rankdata(b[use]))[0, 1]
+    return float(np.corrcoef(a[use], b[use])[0, 1]), float(ranks)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *HEAVY])
+@pytest.mark.parametrize("target", [0.95, 0.8])
+def test_both_correlations_are_kept_and_everybody_has_many_candidates(shape, target):
+    data, goal = heavy(shape), math.sqrt(target)
+    mask = sf.RankSwap(columns=["X"], correlation=target, far_values="code")
+    for seed in range(3):
+        masked, notes, checks = carried_out(mask, data, seed)
+        figures = notes.figures
+        values, ranks = figures["correlation"]["X"], figures["rank_correlation"]["X"]
+        if not figures.get("far_grouped", {}).get("X"):
+            assert (values, ranks) == pytest.approx(kept(data, masked), abs=1e-9)
+        assert min(values, ranks) > goal - 0.001
+        assert min(values, ranks) < goal + 0.02  # the ends of a column lose less; as far as one bound allows
+        assert figures["candidates_median_percent"]["X"] > 10
+        assert figures["candidates_least"]["X"] >= 5
+        assert all(c.ok for c in checks)
+        assert not any("was to have" in w for w in notes.warnings)
+
+
+@pytest.mark.parametrize("shape", ["lognormal 2", "lognormal 3"])
+def test_exchanging_neighbours_of_the_release_gives_nothing_back(shape):
+    # The window of ranks alone shrinks to a rank or two: neighbours change places, and back again.
+    data = heavy(shape)
+    a = data.numbers("X")
+
+    def restored(masked: sf.Microdata) -> float:
+        ordered = np.sort(a)
+        rank_of = np.argsort(np.argsort(masked.numbers("X"), kind="stable"), kind="stable")
+        return max(
+            float((ordered[np.clip(rank_of + shift * (-1) ** rank_of, 0, len(a) - 1)] == a).mean())
+            for shift in (1, -1)
+        )
+
+    narrow = sf.RankSwap(columns=["X"], correlation=0.95, interval="ranks")
+    masked, notes, _ = carried_out(narrow, data, 1)
+    assert restored(masked) > 0.9
+    assert any("whoever exchanges neighbouring ranks" in w for w in notes.warnings)
+    wide = sf.RankSwap(columns=["X"], correlation=0.95, far_values="code")
+    assert restored(carried_out(wide, data, 1)[0]) < 0.01
+
+
+def real_columns(folder) -> Iterator[tuple[str, pl.Series]]:
+    """Every number with 200 different values or more, of the reference files."""
+    files = [
+        "CASCrefmicrodata.csv",
+        "smho_n874.csv",
+        "testdata.csv",
+        "free1.csv",
+        "titanic_889.csv",
+        "ahs/ahs_national_1989.csv",
+        "income/cps_taxunits_2013.csv",
+        "census/acs2011_households.csv",
+        "census/eusilc_laeken.csv",
+    ]
+    for name in files:
+        frame = pl.read_csv(folder / name, infer_schema_length=None, null_values=["NA"])
+        for series in frame.head(20_000).select(pl.selectors.numeric()):
+            found = series.drop_nulls().drop_nans()
+            if found.n_unique() >= 200:
+                yield f"{name}: {series.name}", found
+
+
+def test_real_columns_keep_both_correlations_and_everybody_has_many_candidates(reference_data):
+    target = 0.95
+    seen = 0
+    for name, series in real_columns(reference_data):
+        data = sf.Microdata(pl.DataFrame({"X": series}))
+        mask = sf.RankSwap(columns=["X"], correlation=target, far_values="code")
+        _, notes, _ = carried_out(mask, data, 1)
+        figures = {k: v["X"] for k, v in notes.figures.items()}
+        assert figures["correlation"] > math.sqrt(target) - 0.002, name
+        assert figures["rank_correlation"] > math.sqrt(target) - 0.002, name
+        assert figures["candidates_median_percent"] > 10, name
+        assert figures["candidates_least"] >= 5, name
+        seen += 1
+    assert seen > 70
+
+
+def test_far_values_are_refused_with_what_each_way_costs():
+    data = sf.Microdata(pl.DataFrame({"X": np.append(np.arange(999.0), 1e6)}))
+    with pytest.raises(sf.errors.MaskError, match="of X with fewer than 5 others") as problem:
+        sf.RankSwap(columns=["X"], correlation=0.9).mask(data, seed=1)
+    assert 'far_values = "code"' in problem.value.hint
+    assert 'far_values = "group"' in problem.value.hint
+    assert "1000000" not in str(problem.value)
+    coded, notes, _ = carried_out(sf.RankSwap(columns=["X"], correlation=0.9, far_values="code"), data, 1)
+    top = coded.schema["X"].top
+    at_top = coded.numbers("X") == top
+    # Five records share the code, which is nobody's value; none of them moved.
+    assert at_top.sum() == 5
+    assert top not in set(data.numbers("X"))
+    assert (np.flatnonzero(at_top) == np.arange(995, 1000)).all()
+    assert any("1 value of X stand" in w for w in notes.warnings)
+    grouped, notes, _ = carried_out(sf.RankSwap(columns=["X"], correlation=0.9, far_values="group"), data, 1)
+    x = grouped.numbers("X")
+    assert sorted(x) == sorted(data.numbers("X"))
+    assert set(x[995:]) == set(data.numbers("X")[995:])
+    assert (x[995:] != data.numbers("X")[995:]).all()
+    assert notes.figures["correlation_with_far"]["X"] == pytest.approx(
+        np.corrcoef(x, data.numbers("X"))[0, 1]
+    )
+    assert notes.figures["achieved"]["X"] > math.sqrt(0.9) - 0.001
+
+
+def test_the_record_that_stays_may_be_any():
+    # An odd number of records: re-pairing left the largest value where it was in 30 of 30 runs.
+    rng = generator("odd")
+    for more, x in (({"interval": "ranks"}, rng.lognormal(0, 0.7, 301)), ({}, rng.beta(1, 2, 301))):
+        data = sf.Microdata(pl.DataFrame({"X": x}))
+        order = np.argsort(np.argsort(x))
+        mask = sf.RankSwap(columns=["X"], correlation=0.9, **more)
+        stays = []
+        for seed in range(60):
+            masked, notes, _ = carried_out(mask, data, seed)
+            here = order[masked.numbers("X") == data.numbers("X")]
+            assert len(here) == notes.figures["left_over"]["X"] == 1
+            stays.append(here[0] / 300)
+        # Uniform on 0 … 1: mean and spread of 60 within four standard errors, and never one place twice over.
+        assert np.mean(stays) == pytest.approx(0.5, abs=4 * math.sqrt(1 / 12 / 60))
+        assert np.std(stays) == pytest.approx(math.sqrt(1 / 12), abs=0.1)
+        assert len(set(stays)) > 40
+        cycle = sf.RankSwap(columns=["X"], correlation=0.9, leftover="cycle", **more)
+        for seed in range(10):
+            assert (carried_out(cycle, data, seed)[0].numbers("X") != data.numbers("X")).all()
+
+
 @pytest.mark.parametrize("partner", ["uniform", "geometric"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_prediction_is_right_before_anything_is_adjusted(shape, partner):
     data, goal = column(shape), 0.95
-    mask = sf.RankSwap(columns=["X"], correlation=goal**2, adjust=False, partner=partner)
+    mask = sf.RankSwap(columns=["X"], correlation=goal**2, adjust=False, partner=partner, interval="ranks")
     outcomes = [carried_out(mask, data, seed) for seed in range(8)]
     got = [own_correlation(data, masked) for masked, _, _ in outcomes]
     predicted = outcomes[0][1].figures["predicted"]["X"]
@@ -178,18 +334,23 @@ def test_targets_are_met_within_strata_as_a_whole():
     rng = generator("strata")
     region = rng.integers(0, 4, N)
     data = sf.Microdata(pl.DataFrame({"X": rng.lognormal(9 + 0.3 * region, 1), "REGION": region}))
-    masked, notes, _ = carried_out(sf.RankSwap(columns=["X"], correlation=0.9, within=["REGION"]), data, 1)
-    assert own_correlation(data, masked) == pytest.approx(math.sqrt(0.9), abs=1e-4)
-    assert notes.figures["predicted"]["X"] == pytest.approx(math.sqrt(0.9), abs=0.002)
+    for more in ({"interval": "ranks"}, {"far_values": "group"}):
+        mask = sf.RankSwap(columns=["X"], correlation=0.9, within=["REGION"], **more)
+        masked, notes, _ = carried_out(mask, data, 1)
+        if not notes.figures.get("far_grouped"):
+            assert own_correlation(data, masked) == pytest.approx(math.sqrt(0.9), abs=1e-4)
+        assert notes.figures["achieved"]["X"] == pytest.approx(math.sqrt(0.9), abs=1e-4)
+        assert notes.figures["predicted"]["X"] == pytest.approx(math.sqrt(0.9), abs=0.002)
 
 
 def test_an_uncoded_heavy_tail_is_out_of_reach_and_that_is_said():
     data = sf.Microdata(pl.DataFrame({"X": generator("heavy").lognormal(0, 3, 5_000)}))
-    _, notes, _ = carried_out(sf.RankSwap(columns=["X"], correlation=0.99), data, 1)
+    ranks = sf.RankSwap(columns=["X"], correlation=0.99, interval="ranks")
+    _, notes, _ = carried_out(ranks, data, 1)
     assert "X can't be brought to R(a,a′) = 0.995" in notes.warnings[0]
     # Top-coding the largest 0.5 percent makes the target reachable.
     coded = data.with_variable("X", top=float(np.quantile(data.numbers("X"), 0.995)))
-    _, notes, _ = carried_out(sf.RankSwap(columns=["X"], correlation=0.99), coded, 1)
+    _, notes, _ = carried_out(ranks, coded, 1)
     assert notes.warnings == []
     assert notes.figures["achieved"]["X"] == pytest.approx(0.99**0.5, abs=1e-4)
 
@@ -302,7 +463,7 @@ def test_casc_windows_lose_what_the_literal_algorithm_loses(reference_data, perc
 @pytest.mark.parametrize("target", [0.98, 0.95, 0.90])
 def test_casc_columns_meet_their_target_or_say_why_not(reference_data, target):
     data = sf.Microdata(pl.read_csv(reference_data / "CASCrefmicrodata.csv"))
-    mask = sf.RankSwap(columns=data.columns, correlation=target)
+    mask = sf.RankSwap(columns=data.columns, correlation=target, interval="ranks")
     met = []
     for seed in range(3):
         _, notes, _ = carried_out(mask, data, seed)
@@ -319,12 +480,12 @@ def test_pairs_are_drawn_again_where_a_few_far_values_leave_no_way_to_the_target
     # Lognormal values in four strata: 250 each, windows of three ranks, and the largest carry the loss.
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({"X": rng.lognormal(9, 1, 1000), "S": rng.integers(0, 4, 1000)})
-    mask = sf.RankSwap(columns=["X"], correlation=0.9, within=["S"])
+    mask = sf.RankSwap(columns=["X"], correlation=0.9, within=["S"], interval="ranks")
     off, said = [], []
     for seed in range(8):
         _, notes, checks = carried_out(mask, sf.Microdata(frame), seed)
         off.append(abs(notes.figures["achieved"]["X"] - math.sqrt(0.9)))
-        said.append(bool(notes.warnings))
+        said.append(any("was to have" in w for w in notes.warnings))
         assert all(c.ok for c in checks)
-    assert [o > 0.002 for o in off] == said
+    assert [o > 0.001 for o in off] == said
     assert np.mean(said) < 0.5  # one draw alone misses in more than half of them

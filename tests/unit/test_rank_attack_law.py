@@ -12,7 +12,12 @@ from scipy import integrate
 
 import sfumato as sf
 from sfumato.kernels import rank_attack as kernels
+from sfumato.kernels.rank_attack_bounds import mean_chance
+from sfumato.linkage.blocks import make_blocks
+from sfumato.linkage.rank_bounds import BoundedRanks
+from sfumato.linkage.rank_intervals import RankIntervals
 from sfumato.run.battery import fitting_attacks
+from sfumato.stats.rank_bounds import BoundedLaw
 from sfumato.stats.rank_law import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
 
 LN2 = math.log(2)
@@ -151,7 +156,11 @@ def test_identity_is_found_under_either_law():
 def test_the_windows_follow_from_the_release_and_the_battery_uses_them(partner):
     data = people()
     step = sf.RankSwap(
-        columns=["x0", "x1"], correlation={"x0": 0.9}, mean_change={"x1": 0.2}, partner=partner
+        columns=["x0", "x1"],
+        correlation={"x0": 0.9},
+        mean_change={"x1": 0.2},
+        partner=partner,
+        far_values="group",
     )
     masked, notes, _ = step.carry_out(data, sf.draws.Seed.from_int(1).draws("t"))
     windows = step.windows(data)
@@ -180,3 +189,93 @@ def test_the_scale_of_a_window_has_its_mean_square():
     squares, _ = integrate.quad(lambda v: 2 * v * v * geometric_law(v, 1.0), 0, 60)
     expected = math.sqrt((2 - 4 / LN2 + 2 / LN2**2) / squares)
     assert expected == pytest.approx(SCALE_PER_WINDOW)
+
+
+# -- two bounds -----------------------------------------------------------------------------------
+
+
+def chances(x: np.ndarray, window: int, reach: float) -> np.ndarray:
+    """The chance of every pair of a swap within two bounds, turn by turn."""
+    n = len(x)
+    unswapped, pairs = np.ones(n), np.zeros((n, n))
+    for j in range(n):
+        pool = [k for k in range(j + 1, min(n, j + window + 1)) if x[k] - x[j] <= reach]
+        mass = unswapped[pool].sum()
+        if mass > 1e-9:
+            h = min(unswapped[j] / mass, 1 - 1e-9)
+            pairs[j, pool] = h * unswapped[pool]
+            unswapped[pool] *= 1 - h
+    return pairs + pairs.T
+
+
+def test_the_chance_of_runs_of_ties_is_the_mean_over_their_ranks():
+    rng = np.random.default_rng(4)
+    x = np.sort(np.concatenate([np.zeros(60), np.round(rng.exponential(2, 140), 1)]))
+    law = BoundedLaw(x, np.array([0, len(x)]))
+    log_h, log_a, first, _ = law.chances(np.array([40]), 1.5)
+    both = chances(x, 40, 1.5)
+    runs = [(int(np.searchsorted(x, v)), int(np.searchsorted(x, v, "right"))) for v in np.unique(x)]
+    for a, b in itertools.product(runs, runs):
+        true = both[a[0] : a[1], b[0] : b[1]].mean()
+        got = mean_chance(*a, *b, log_h, log_a, first)
+        if a == b and a[1] - a[0] == 1:
+            assert got == pytest.approx(np.exp(log_h[a[0]]))  # stayed: as likely as its neighbour
+        elif true > 1e-4:
+            assert got == pytest.approx(true, rel=0.35)  # four ranks stand for a run
+        elif true == 0:
+            assert got == 0
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_candidates_within_both_bounds_are_those_of_the_definition(ties):
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({c: rng.lognormal(0, 1, 120) for c in "AB"})
+    data = sf.Microdata(frame.select(pl.all().round(1)) if ties else frame)
+    masked = sf.Microdata(data.frame.select(pl.all().shuffle(seed=3)))
+    blocks = make_blocks(data, masked, (), sf.draws.Seed.from_int(0).draws("x"))
+    ranks = RankIntervals.of(data, masked, ["A", "B"], (), blocks)
+    share, reach = np.array([0.2, 0.3]), np.array([0.4, np.inf])
+    found = BoundedRanks.of(ranks, share, reach, data, masked, ["A", "B"], (), blocks)
+    counts, starts, cols, weights = found.candidates()
+    sides = [(data.numbers(c), masked.numbers(c)) for c in "AB"]
+    laws = [chances(np.sort(b), w, r) for (_, b), w, r in zip(sides, (24, 36), reach, strict=True)]
+    for row, i in enumerate(blocks.left):
+        twin = {}
+        for k in range(120):
+            total = 0.0
+            for (a, b), w, r, law in zip(sides, (24, 36), reach, laws, strict=True):
+                ordered = np.sort(b)
+                (p, p_end), (q, _) = sorted(
+                    (np.searchsorted(ordered, v), np.searchsorted(ordered, v, "right")) for v in (a[i], b[k])
+                )
+                gap = max(0, q - (p_end - 1))
+                near = abs(a[i] - b[k]) <= r
+                # Both windows hold more than five ranks, so that only the reach makes anybody lonely.
+                lonely = any((np.abs(ordered - v) <= r).sum() - 1 < 5 for v in (a[i], b[k]))
+                if gap > w or not (near or (gap <= 10 and lonely)):
+                    break
+                total += np.log(max(law[p, q], 1e-12)) if near else np.log(0.1)
+            else:
+                twin[k] = total
+        span = slice(starts[row], starts[row + 1])
+        listed = {int(blocks.right[c]): w for c, w in zip(cols[span], weights[span], strict=True)}
+        assert counts[row] == len(twin)
+        assert set(listed) == set(twin)
+        if not ties:  # and who stayed in place is as likely as a neighbour
+            apart = [k for k in twin if all(a[i] != b[k] for a, b in sides)]
+            assert [listed[k] for k in apart] == pytest.approx([twin[k] for k in apart], rel=1e-6)
+
+
+@pytest.mark.parametrize("far", ["code", "group"])
+def test_who_knows_both_bounds_misses_nobody_and_finds_more(far):
+    data = people(600)
+    step = sf.RankSwap(columns=data.columns, correlation=0.6, far_values=far)
+    masked = step.mask(data, seed=2)
+    (aware,) = [a for a in fitting_attacks(step.own_list(data), masked, [step])[0] if a.name == "rank_attack"]
+    assert aware.reach == pytest.approx(step.reaches(step.own_list(data)))
+    found = aware.measure(data, masked, steps=[step])
+    assert found.law == "two bounds"
+    assert found.truth_among_candidates > 0.995
+    by_window = sf.RankAttack(columns=data.columns, window_percent=aware.window_percent)
+    assert found.rate > by_window.measure(data, masked, steps=[step]).rate + 0.02
+    assert found.mean_candidates < by_window.measure(data, masked, steps=[step]).mean_candidates

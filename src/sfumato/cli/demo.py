@@ -42,6 +42,7 @@ id = "amounts"
 mask = "rank_swap"
 columns = ["INCOME", "HOME_VAL", "MORTGAGE", "MAINTAIN", "TAXES"]
 correlation = 0.975
+far_values = "code"
 
 # What analysts lose …
 [[measure]]

@@ -148,37 +148,6 @@ def pair_geometric(starts, scales, rng, source):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def close_cycles(source, starts, windows):  # type: ignore[no-untyped-def]
-    """Let each left-over rank u join a near pair (a, b): u receives a's value, a b's, b u's.
-
-    Only where all three shifts stay within the window. Returns how many ranks still stay.
-    """
-    staying = 0
-    for stratum in range(starts.size - 1):
-        start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
-        if window < 1 or (stop - start) % 2 == 0:
-            continue
-        u = stop - 1
-        while u >= start and source[u] != u:
-            u -= 1
-        found = False
-        for distance in range(1, min(window, stop - start) + 1):
-            for a in (u - distance, u + distance):
-                if a < start or a >= stop:
-                    continue
-                b = np.int64(source[a])
-                if b != a and abs(b - u) <= window:
-                    source[u], source[a], source[b] = a, b, u
-                    found = True
-                    break
-            if found:
-                break
-        if not found:
-            staying += 1
-    return staying
-
-
-@nb.njit(nogil=True, cache=True)
 def change(values, source, relative):  # type: ignore[no-untyped-def]
     """Σ(a′−a)², or Σ|a′−a|/a over positive a."""
     total = 0.0
@@ -189,6 +158,17 @@ def change(values, source, relative):  # type: ignore[no-untyped-def]
                 total += abs(float(values[source[j]]) - x) / x
     else:
         for j in range(source.size):
+            d = float(values[source[j]]) - float(values[j])
+            total += d * d
+    return total
+
+
+@nb.njit(nogil=True, cache=True)
+def sum_in_core(values, source, core):  # type: ignore[no-untyped-def]
+    """Σ(a′−a)² over some of the ranks."""
+    total = 0.0
+    for j in range(source.size):
+        if core[j]:
             d = float(values[source[j]]) - float(values[j])
             total += d * d
     return total
@@ -216,7 +196,7 @@ def staying(source, count):  # type: ignore[no-untyped-def]
     """The ``count`` ranks that are their own source."""
     out = np.empty(count, np.int64)
     found = 0
-    for j in range(source.size - 1, -1, -1):  # a left-over rank stands among the last of its stratum
+    for j in range(source.size - 1, -1, -1):
         if found == count:
             break
         if source[j] == j:

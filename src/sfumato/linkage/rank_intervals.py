@@ -17,7 +17,8 @@ from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.linkage.blocks import Blocks
 from sfumato.parallel import in_threads, threads
 
-_FAR = 1e12  # where values that a swap leaves alone are put
+FAR = 1e12
+"""Where values that a swap leaves alone are put."""
 _LISTED = 256
 _SOME = 4000
 
@@ -64,7 +65,7 @@ class RankIntervals:
                 (a, a_moves, low[j], high[j]),
                 (b, b_moves, other_low[j], other_high[j]),
             ):
-                lows[~moves] = _FAR * (1 + np.searchsorted(stays, values[~moves]))
+                lows[~moves] = FAR * (1 + np.searchsorted(stays, values[~moves]))
                 highs[~moves] = lows[~moves] + 1
             order = np.lexsort((b, right_stratum))
             order = order[b_moves[order]]
@@ -143,7 +144,7 @@ class RankIntervals:
         def run(*arguments: Any) -> None:
             kernel(*arguments[:8], window, *arguments[8:])
 
-        return self._listed(run, self._lead(share), rows)
+        return self.listed(run, self.lead(share), rows)
 
     def likeliest(self, share: FloatArray, rows: IntArray | None = None) -> Candidates:
         """The likeliest records where displacements have a scale, a ``share`` of the ranks, but no bound."""
@@ -153,11 +154,11 @@ class RankIntervals:
         kernel: Any = kernels.likeliest
 
         def run(*arguments: Any) -> None:
-            kernel(*arguments[:8], scale, _FAR / 10, *arguments[8:])
+            kernel(*arguments[:8], scale, FAR / 10, *arguments[8:])
 
-        return self._listed(run, self._lead(np.minimum(1.0, 3 * share)), rows)
+        return self.listed(run, self.lead(np.minimum(1.0, 3 * share)), rows)
 
-    def _listed(self, kernel: Callable[..., None], lead: int, rows: IntArray | None) -> Candidates:
+    def listed(self, kernel: Callable[..., None], lead: int, rows: IntArray | None) -> Candidates:
         top = int(min(_LISTED, max(1, (self.stop - self.start).max())))
         order = np.lexsort((self.other_low[lead], self.right_block))
         other_low = np.ascontiguousarray(self.other_low[:, order])
@@ -176,24 +177,29 @@ class RankIntervals:
         starts = np.concatenate([[0], np.cumsum(np.minimum(counts, top))]).astype(np.int64)
         return counts, starts, order[places], weights
 
-    def _lead(self, share: FloatArray) -> int:
+    def lead(self, share: FloatArray) -> int:
         """The column whose window leaves the fewest records."""
         left = np.empty(len(share))
         n = self.other_low.shape[1]
         for j in range(len(share)):
-            stays = self.other_low[j] >= _FAR
+            stays = self.other_low[j] >= FAR
             _, counts = np.unique(self.other_low[j][stays], return_counts=True)
             moves = 1 - stays.mean()
             left[j] = moves * moves * min(1.0, 2 * share[j]) + float(((counts / n) ** 2).sum())
         return int(left.argmin())
 
-    def holds(self, share: FloatArray, blocks: Blocks, truth: IntArray) -> float:
-        """The share of records whose true counterpart is among their candidates."""
+    def true_places(self, blocks: Blocks, truth: IntArray) -> tuple[IntArray, IntArray]:
+        """The records whose true counterpart is in their block, and where it stands."""
         place = np.full(max(int(truth.max(initial=0)), int(blocks.right.max(initial=0))) + 2, -1)
         place[blocks.right] = np.arange(len(blocks.right))
         goal = place[truth[blocks.left]]
         rows = np.flatnonzero((goal >= self.start) & (goal < self.stop))
-        gap, window = self.gap(rows, goal[rows]), self.windows(share)[:, rows]
+        return rows, goal[rows]
+
+    def holds(self, share: FloatArray, blocks: Blocks, truth: IntArray) -> float:
+        """The share of records whose true counterpart is among their candidates."""
+        rows, goal = self.true_places(blocks, truth)
+        gap, window = self.gap(rows, goal), self.windows(share)[:, rows]
         return float((gap <= window).all(axis=0).sum()) / max(int((truth[blocks.left] >= 0).sum()), 1)
 
     def gap(self, rows: IntArray, places: IntArray) -> FloatArray:

@@ -21,6 +21,7 @@ from sfumato.errors import MeasureError, Problem
 from sfumato.linkage.assign import Links, solve_sparse
 from sfumato.linkage.blocks import Blocks, make_blocks
 from sfumato.linkage.fields import known_columns
+from sfumato.linkage.rank_bounds import BoundedRanks
 from sfumato.linkage.rank_intervals import Candidates, RankIntervals
 from sfumato.linkage.results import attack_result, block_notes, true_links
 from sfumato.stats.rank_law import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
@@ -40,6 +41,10 @@ class RankAttack(Attack):
     law of the displacements, f(s) ∝ 2^(|s|/W) within the window W, and the 1-1 assignment of the
     greatest likelihood. Ties are intervals of ranks; values that a swap leaves alone (missing, top-
     and bottom-coded, imputed) must be the same.
+
+    A swap within two bounds moves no value further than ``reach`` either. Its law follows from the
+    released values: with h and A of the one-pass law, rank j was exchanged with k > j with the chance
+    h_j A(j)/A(first(k)). Whoever has hardly anybody within both bounds was exchanged with a neighbour.
 
     Without ``window_percent`` the window is the smallest that leaves nobody without a candidate,
     refined column by column from the certain links. More than ``records`` records are attacked by a
@@ -77,6 +82,11 @@ class RankAttack(Attack):
         above=0,
         at_most=100,
     )
+    reach: float | dict[str, float] | None = parameter(  # noqa: RUF009
+        None,
+        doc="How far in value a swap within two bounds went at most (one number, or one a column).",
+        above=0,
+    )
     partner: Literal["auto", "uniform", "geometric"] = parameter(
         "auto",
         doc="The law of the swap that he knows; by default the one that finds more people.",
@@ -106,6 +116,7 @@ class RankAttack(Attack):
                     columns=tuple(windows),
                     block_on=tuple(c for c in intruder.block_on if c not in fact.columns),
                     window_percent=next(iter(windows.values())) if same else windows,
+                    reach={c: r for c, r in fact.reach.items() if c in windows} or None,
                     within=fact.within,
                     partner="geometric" if fact.law == "geometric" else "uniform",
                 )
@@ -133,10 +144,20 @@ class RankAttack(Attack):
         if not len(blocks):
             raise MeasureError("no known record shares its block with a released one")
         ranks = RankIntervals.of(original, masked, known, self.within, blocks)
+        bounded = self._bounded(ranks, original, masked, known, blocks)
         notes = block_notes(on, known, truth=self.truth)
         tried = [
             self._attempt(
-                law, share, refined, ranks, blocks, truth, known, full=not sampled, n_right=len(masked)
+                law,
+                share,
+                refined,
+                ranks,
+                bounded,
+                blocks,
+                truth,
+                known,
+                full=not sampled,
+                n_right=len(masked),
             )
             for law, (share, refined) in self._laws(ranks, known).items()
         ]
@@ -178,6 +199,7 @@ class RankAttack(Attack):
         share: FloatArray,
         refined: bool,
         ranks: RankIntervals,
+        within_both: BoundedRanks | None,
         blocks: Blocks,
         truth: IntArray,
         known: Sequence[str],
@@ -192,7 +214,11 @@ class RankAttack(Attack):
             f"he knows that ranks were swapped {'within a window' if bounded else 'without a bound'}, "
             f"and {'the window' if given else 'estimates how far'}"
         ]
-        if bounded:
+        if within_both is not None:
+            windows, reach = share, share
+            counts, starts, cols, weights = within_both.candidates()
+            notes.append("he knows how far in value the swap went at most")
+        elif bounded:
             windows, reach = share, share
             counts, starts, cols, weights = ranks.candidates(share)
             if not given:
@@ -203,11 +229,13 @@ class RankAttack(Attack):
         links = self._links(blocks, truth, starts, cols, weights)
         figures = self._certain(blocks, truth, counts, starts, cols, full=full, n_right=n_right)
         figures |= {
-            "truth_among_candidates": ranks.holds(reach, blocks, truth),
+            "truth_among_candidates": (
+                ranks.holds(reach, blocks, truth) if within_both is None else within_both.holds(blocks, truth)
+            ),
             "window_percent": {c: round(100 * float(s), 6) for c, s in zip(known, windows, strict=True)},
             "window_known": given,
             "window_refined": refined,
-            "law": law,
+            "law": law if within_both is None else "two bounds",
         }
         held = figures["truth_among_candidates"]
         if given and held < 0.99:
@@ -216,6 +244,22 @@ class RankAttack(Attack):
                 'none (partner = "geometric")'
             )
         return links, figures, notes
+
+    def _bounded(
+        self,
+        ranks: RankIntervals,
+        original: Microdata,
+        masked: Microdata,
+        known: Sequence[str],
+        blocks: Blocks,
+    ) -> BoundedRanks | None:
+        """The law of a swap within two bounds, where he knows both."""
+        share = self._given(known)
+        if share is None or self.reach is None or self.partner == "geometric":
+            return None
+        given = self.reach if isinstance(self.reach, Mapping) else dict.fromkeys(known, self.reach)
+        reach = np.array([float(given.get(column, np.inf)) for column in known])
+        return BoundedRanks.of(ranks, share, reach, original, masked, known, self.within, blocks)
 
     def _given(self, known: Sequence[str]) -> FloatArray | None:
         if isinstance(self.window_percent, Mapping):

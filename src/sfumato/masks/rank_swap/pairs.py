@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sfumato.data.microdata import FloatArray, IntArray
+from sfumato.masks.rank_swap.far import Bounded
 from sfumato.masks.rank_swap.ranks import AnyArray, Ranked
-from sfumato.masks.rank_swap.targets import Law, Solution
+from sfumato.stats.rank_bounds import BoundedLaw
 
 SAMPLE = 250_000
 """Pairs are compared on at most this many records, evenly spaced in the file."""
+
+
+Expected = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,13 @@ def sample(
     column: str,
     ranked: Ranked,
     rows: IntArray | None,
+    new: AnyArray,
     source: AnyArray,
-    law: Law,
-    solution: Solution,
+    expected: Callable[[IntArray], Expected],
     correlation: float,
     n_records: int,
 ) -> Sampled:
-    """One swapped column at every so many records."""
+    """One swapped column at every so many records; ``new`` are its values once far ones took a code."""
     from sfumato.kernels.rank_swap import sampled_ranks
 
     bits = (max(1, n_records - 1) // SAMPLE).bit_length()
@@ -54,11 +58,28 @@ def sample(
     here = ranks >= 0
     moved = ranks[here]
     columns = []
-    for part in (ranked.values[moved], ranked.values[source[moved]], *law.expected(solution.windows, moved)):
+    for part in (ranked.values[moved], new[source[moved]], *expected(moved)):
         out = np.full(len(ranks), np.nan)
         out[here] = part
         columns.append(out)
     return Sampled(column, correlation, *columns)
+
+
+def expected_far(ranked: Ranked, new: AnyArray, bounded: Bounded, ranks: IntArray) -> Expected:
+    """The expected value and square at some ranks of a swap within two bounds: the law's, those of the
+    group (as if one could draw oneself), or the code."""
+    core, bounds, far = bounded.part(ranked), bounded.bounds, bounded.far
+    law = BoundedLaw(core.values, core.starts)
+    if far is None:
+        return law.expected(bounds.windows, bounds.distance, ranks)
+    first = new.astype(np.float64)
+    for start, stop in far.groups:
+        first[start:stop] = first[start:stop].mean()
+    e1, e2 = first[ranks], new[ranks].astype(np.float64) ** 2
+    inside = far.core[ranks]
+    at = np.searchsorted(np.flatnonzero(far.core), ranks[inside])
+    e1[inside], e2[inside] = law.expected(bounds.windows, bounds.distance, at)
+    return e1, e2
 
 
 def pair_figures(samples: Sequence[Sampled]) -> list[dict[str, Any]]:

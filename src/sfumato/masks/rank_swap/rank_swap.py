@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -9,7 +10,7 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from sfumato.contract.disclosure import Exchanged, Fact, Travelled
-from sfumato.contract.guarantees import Guarantee, SameMultiset, SameTable, SumRule
+from sfumato.contract.guarantees import Guarantee, SameTable, SumRule
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import BoolArray, Microdata
@@ -17,7 +18,8 @@ from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
 from sfumato.masks.rank_swap import sums
-from sfumato.masks.rank_swap.guarantees import Moves, RankDisplacement, StaysPut
+from sfumato.masks.rank_swap.guarantees import Compared, Look, RankDisplacement, SameValues, StaysPut
+from sfumato.masks.rank_swap.swap import Swap
 from sfumato.masks.rank_swap.targets import KINDS, Target
 from sfumato.masks.rank_swap.work import Work
 
@@ -36,11 +38,18 @@ class RankSwap(Mask):
       column's own target is R(a,a′) = √R0 (Corollary 2).
     - ``mean_change`` K0: the mean of |a′−a|/a over positive values.
 
-    ``interval="calibrated"`` solves for the window with the column's own distribution: since a′ is a
-    permutation of a, R(a,a′) = 1 − Σ(a′−a)²/(2 N Var a), and one pass over the sorted values gives
-    the expected sum. What chance leaves is mended by re-pairing a few pairs inside the window
-    (``adjust``). ``interval="theorem"`` takes Theorems 3 and 4 as printed, which assume evenly
-    spread values: P/100 = √(2 Var(a)(1−R0))/(a_top−a_bot) and √(8/3)·K0·mean(a)/(a_top−a_bot).
+    ``interval="calibrated"`` bounds a swap with R0 twice: by a window of W ranks, where
+    W/N = √((1−√R0)/(6·0.39196)), which keeps the correlation of the ranks at √R0 whatever the column,
+    and by a distance c of value, which keeps that of the values at √R0 too. Since a′ is a permutation
+    of a, R(a,a′) = 1 − Σ(a′−a)²/(2 N Var a), and one pass over the sorted values gives the expected
+    sum, from which c follows. What chance leaves is mended by re-pairing a few pairs within both
+    bounds (``adjust``). Values with fewer than ``min_candidates`` others within both are refused,
+    coded or exchanged in groups (``far_values``).
+
+    ``interval="ranks"`` has the window alone, calibrated on the column's own distribution: on heavy
+    tails it shrinks to a few ranks. K0 always has it. ``interval="theorem"`` takes Theorems 3 and 4 as
+    printed, which assume evenly spread values: P/100 = √(2 Var(a)(1−R0))/(a_top−a_bot) and
+    √(8/3)·K0·mean(a)/(a_top−a_bot).
 
     Reference: Moore, R. A. (1996). Controlled data-swapping techniques for masking public use
     microdata sets. US Bureau of the Census, Statistical Research Division RR 96-04.
@@ -78,10 +87,19 @@ class RankSwap(Mask):
         columns=True,
         public=True,
     )
-    interval: Literal["calibrated", "theorem"] = parameter(
+    interval: Literal["calibrated", "ranks", "theorem"] = parameter(
         "calibrated",
-        doc="The window from the column's own distribution, or by Moore's Theorems 3 and 4.",
+        doc="How R0 bounds the swap: in ranks and in value, in ranks alone, or by Moore's theorems.",
         public=True,
+    )
+    far_values: Literal["refuse", "code", "group"] = parameter(
+        "refuse",
+        doc="What is done with values that have too few others within both bounds: nothing is released, they "
+        "take a top or bottom code, or they are exchanged among themselves.",
+        public=True,
+    )
+    min_candidates: int = parameter(
+        5, doc="How many others a value must have within both bounds.", at_least=2
     )
     within: tuple[str, ...] = parameter(
         (), doc="Nothing crosses the strata of these columns.", columns=True, public=True
@@ -109,7 +127,9 @@ class RankSwap(Mask):
         False, doc="Whether zeros stay, so that it is kept who has none.", public=True
     )
     leftover: Literal["stay", "cycle"] = parameter(
-        "stay", doc="An odd last record stays, or joins a near pair in a cycle of three.", public=True
+        "stay",
+        doc="An odd record, drawn at random, stays, or joins a near pair in a cycle of three.",
+        public=True,
     )
     sum_rule: Literal["rebuild", "scale"] = parameter(
         "rebuild",
@@ -118,7 +138,7 @@ class RankSwap(Mask):
     )
     adjust: bool = parameter(
         True,
-        doc="Whether a calibrated swap is re-paired inside the window until it is on target.",
+        doc="Whether a calibrated swap is re-paired within its bounds until it is on target.",
         public=True,
     )
     log_pairs: bool = parameter(
@@ -311,6 +331,19 @@ class RankSwap(Mask):
             )
         return {column: work.solution(column).percent for column in work.plan.swapped}
 
+    def reaches(self, data: Microdata) -> dict[str, float]:
+        """The distance of value that bounds each column's swap, where one does."""
+        work = Work(self, data)
+        out = {}
+        for column in self.windows(data):
+            bounded = work.solution(column).bounded
+            if bounded is not None and math.isfinite(bounded.bounds.distance):
+                out[column] = bounded.bounds.distance
+        return out
+
+    def own_list(self, data: Microdata) -> Microdata:
+        return Work(self, data).with_codes()
+
     def changes(self, data: Microdata) -> Sequence[str]:
         plan = self.sum_plan(data)
         return tuple(dict.fromkeys([*plan.swapped, *plan.mended]))
@@ -328,8 +361,11 @@ class RankSwap(Mask):
         columns = tuple(windows)
         out: list[Fact] = []
         if windows:
+            reach = {c: r for c, r in self.reaches(data).items() if c in windows}
             out.append(
-                Exchanged(columns=columns, within=self.within, window_percent=windows, law=self.partner)
+                Exchanged(
+                    columns=columns, within=self.within, window_percent=windows, reach=reach, law=self.partner
+                )
             )
         if self.together and len(self.columns) > 1:
             out.append(Travelled(columns=self.columns, within=self.within))
@@ -338,29 +374,35 @@ class RankSwap(Mask):
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         plan = self.sum_plan(data)
         swapped = tuple(plan.swapped)
-        out: list[Guarantee] = [SameMultiset(swapped, self.within)]
+        look = Look(swapped, self.within, self._compared)
+        bounded = self.correlation is not None and self.interval == "calibrated" and self.partner == "uniform"
+        out: list[Guarantee] = [SameValues(look, bounded and self.far_values == "code")]
         if self.together and len(swapped) > 1:
             out.append(SameTable((*swapped, *self.within)))
         if self.partner == "uniform":
-            out.append(RankDisplacement(swapped, self._moves, self._window_word()))
+            out.append(RankDisplacement(look, self._window_word(bounded)))
         zeros = " and zeros" if self.keep_zeros else ""
         out.append(
             StaysPut(swapped, self._may_move, f"missing, imputed, top- and bottom-coded values{zeros}")
         )
         return [*out, *(SumRule(total, parts) for total, parts in plan.rules)]
 
-    def _window_word(self) -> str:
+    def _window_word(self, bounded: bool) -> str:
         if isinstance(self.window_percent, (int, float)):
             return f"{self.window_percent:g} percent of the ranks that may move"
-        return "its window of ranks"
+        far = " (a far value: than its group)" if bounded and self.far_values != "refuse" else ""
+        return f"its window of ranks and its distance of value{far}" if bounded else "its window of ranks"
 
     # -- what it does -----------------------------------------------------------------------------
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        return Work(self, data).carry_out(draws, notes)
+        return Swap(self, data).carry_out(draws, notes)
 
-    def _may_move(self, data: Microdata, column: str) -> BoolArray:
-        return Work(self, data).may_move(column)
+    def _may_move(self, data: Microdata, column: str) -> BoolArray | None:
+        work = Work(self, data)
+        return (
+            None if work.may_all_move(column) and not data.dtype(column).is_float() else work.may_move(column)
+        )
 
-    def _moves(self, before: Microdata, after: Microdata, column: str) -> Moves:
-        return Work(self, before).moves(after, column)
+    def _compared(self, before: Microdata, after: Microdata, column: str) -> Compared:
+        return Work(self, before).compared(after, column)

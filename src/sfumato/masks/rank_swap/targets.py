@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.data.microdata import FloatArray, IntArray
+from sfumato.masks.rank_swap.far import Bounded
 from sfumato.masks.rank_swap.ranks import Ranked, window_ranks
 from sfumato.stats.rank_law import MEAN_SHIFT, MEAN_SQUARE_SHIFT, SCALE_PER_WINDOW
 
@@ -100,6 +101,8 @@ class Solution:
     within_reach: bool = True
     reach: tuple[float, float] | None = None
     """What the narrowest and the widest window would give, where the goal is beyond one of them."""
+    bounded: Bounded | None = None
+    """Both bounds, where a distance of value bounds the swap too."""
 
 
 def theorem_percent(target: Target, spread: Spread, top: float | None, bottom: float | None) -> float:
@@ -320,7 +323,7 @@ def solve(
 ) -> Solution:
     """The window that a target asks for; with ``adjust``, one that re-pairing can work in."""
     law = Law(ranked, spread, partner)
-    if target.kind != "window_percent" and interval == "calibrated":
+    if target.kind != "window_percent" and interval != "theorem":
         return _calibrate(law, target, adjust)
     percent = target.value
     if target.kind != "window_percent":
