@@ -76,11 +76,20 @@ def auction(
     spent = 0.0
     for step in range(steps.shape[0]):
         eps = steps[step]
-        for k in range(n_cols):
-            owner[k] = -1
+        # Who is within the new ε of his best keeps his record.
         waiting = 0
         for t in range(n - 1, -1, -1):
-            match[t] = -1
+            if match[t] >= 0:
+                best = tau[t]
+                for s in range(most):
+                    k = places[t, s]
+                    if k < 0:
+                        break
+                    best = max(best, weights[t, s] - price[k])
+                if value[t] - price[match[t]] >= best - eps:
+                    continue
+                owner[match[t]] = -1
+                match[t] = -1
             queue[waiting] = t
             waiting += 1
         while waiting > 0:

@@ -36,6 +36,7 @@ _MORE: Final = 24  # candidates that a record gets in one round
 _EASY: Final = 2e7  # unsettled records times candidate pairs, up to which the exact way is quick
 _CROWDED: Final = 0.3  # so many records that want what another wants call for an auction at once
 _LAST_STEP: Final = 1e-3  # the auction's last step, as a share of the candidates' mean spread
+_FIRST_STEP: Final = 0.04  # its first, as a share of the greatest spread
 _SMALLER: Final = 5.0
 RELISTED: Final = 4e10
 """How many pairs an auction may compare again before it keeps to the candidates it has."""
@@ -153,12 +154,13 @@ class Scan:
         held = np.where(places >= 0, weights, np.nan)
         # How much is at stake for a person; where his candidates are all alike, between persons.
         inside = float(np.mean(np.nanmax(held, axis=1) - np.nanmin(held, axis=1)))
+        most = float(np.nanmax(np.nanmax(held, axis=1) - np.nanmin(held, axis=1)))
         spread = inside or float(np.nanmax(held) - np.nanmin(held)) or 1.0
         last = _LAST_STEP * spread
         steps = [last]
         sizes_here = self.blocks.sizes
         if (sizes_here[0] == sizes_here[1]).all():  # else prices of earlier rounds would stay on free records
-            while steps[-1] < spread / _SMALLER:
+            while steps[-1] < _FIRST_STEP * most:
                 steps.append(steps[-1] * _SMALLER)
         found, weight, _, gap = auction(
             rows, self.low, self.high, self.arrays, places, weights, tau, np.array(steps[::-1]), budget

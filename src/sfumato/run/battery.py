@@ -46,7 +46,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Battery:
-    """The outcome of all attacks, strongest first."""
+    """The outcome of all attacks: those that find records, strongest first, then the others."""
 
     tried: tuple[Tried, ...]
     known: tuple[str, ...]
@@ -70,6 +70,7 @@ class Battery:
             rows.append(
                 {
                     "attack": t.label,
+                    "finds": t.attack.finds,
                     "rate": r.value if r else None,
                     "low": r.interval[0] if r and r.interval else None,
                     "high": r.interval[1] if r and r.interval else None,
@@ -197,7 +198,7 @@ def run_battery(
         except SfumatoError as problem:
             result, reason = None, problem.message
         tried.append(Tried(attack, result, time.perf_counter() - begin, reason))
-    tried.sort(key=lambda t: -(t.result.value if t.result else -1.0))
+    tried.sort(key=lambda t: (t.attack.finds != "records", -(t.result.value if t.result else -1.0)))
     return Battery(tuple(tried), intruder.values, intruder.block_on)
 
 
