@@ -6,12 +6,18 @@ import itertools
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sfumato as sf
+from sfumato.draws import Seed
 from sfumato.errors import MeasureError
+from sfumato.linkage.blocks import make_blocks
 from sfumato.linkage.em import Patterns, fit_em, random_agreement
+from sfumato.linkage.fields import agreement_fields
+from sfumato.linkage.judge import predicted_agreement
 from sfumato.linkage.weights import decision_thresholds, log_weights
 
 
@@ -132,3 +138,60 @@ def test_many_fields_have_thresholds_too():
     # With so many fields both bounds can be kept at once: nothing is left for review.
     assert upper == lower
     assert abs(upper) < 5 * (math.log(9) - math.log(1 / 9))
+
+
+# -- judged by what it predicts -----------------------------------------------------------------------
+
+
+def correlated_categories(n: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Six categories that share a factor; each value stays with probability .9, else another record's."""
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=n)
+    sizes = (40, 12, 8, 5, 3, 2)
+    share = [1 / (1 + np.exp(-1.5 * factor - rng.normal(size=n))) for _ in sizes]
+    people = pl.DataFrame(
+        {f"c{j}": np.floor(size * share[j]).astype(int).astype(str) for j, size in enumerate(sizes)}
+    )
+    new = {}
+    for column in people.columns:
+        values = people[column].to_numpy()
+        new[column] = np.where(rng.random(n) < 0.9, values, rng.permutation(values))
+    return people, pl.DataFrame(new)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_em_is_never_worse_than_equal_weights(seed):
+    """m was off on correlated categories, and the rate below that of equal weights, without a word."""
+    people, masked = correlated_categories(500, seed)
+    known = people.columns
+    em = sf.Linkage(known=known, weights="em").measure(people, masked)
+    equal = sf.Linkage(known=known).measure(people, masked)
+    room = 2 * np.sqrt(equal.value * (1 - equal.value) / 500)
+    assert em.value >= equal.value - room
+    if em.em_used:
+        assert em.em_predicts > em.equal_predicts - 0.02
+    else:
+        assert em.value == equal.value
+    assert any("EM" in note and "used" in note for note in em.notes)
+
+
+def test_the_better_weights_predict_a_field_that_is_left_out():
+    """Independent fields of very different size: the right weights predict more than equal ones, and those
+    more than weights that are turned around."""
+    rng = np.random.default_rng(4)
+    sizes = (60, 30, 3, 2)
+    people = pl.DataFrame({f"c{j}": rng.integers(0, k, 600).astype(str) for j, k in enumerate(sizes)})
+    masked = pl.DataFrame(
+        {
+            c: np.where(rng.random(600) < stays, people[c].to_numpy(), rng.permutation(people[c].to_numpy()))
+            for c, stays in zip(people.columns, (0.95, 0.95, 0.6, 0.6), strict=True)
+        }
+    )
+    one, two = sf.Microdata(people), sf.Microdata(masked)
+    fields = agreement_fields(one, two, people.columns)
+    draws = Seed.from_int(1).draws("t")
+    made = make_blocks(one, two, [], draws)
+    right = np.log([0.95 * 60, 0.95 * 30, 1.2, 1.2])
+    tried = (right, np.ones(4), right[::-1].copy())
+    scores = [predicted_agreement(fields, w, np.zeros(4), made, draws) for w in tried]
+    assert scores[0] > scores[1] > scores[2]

@@ -103,6 +103,13 @@ def _tell(battery: Battery) -> None:
         )
     best = battery.strongest
     assert best.result is not None
-    say("", f"strongest: {best.label}, {best.result.value:.1%} of records re-identified")
+    unit = best.result.unit.removeprefix("share of ")
+    say("", f"strongest: {best.label}, {best.result.value:.1%} of {unit}")
     for note in best.result.notes:
         say(f"  {note}")
+    for word, what in (("values", "values learnt"), ("members", "membership")):
+        for tried in (t for t in battery.tried if t.attack.finds == word and t.result is not None):
+            assert tried.result is not None
+            say("", f"{what}: {tried.result.value:.3g} ({tried.result.unit})")
+            for note in tried.result.notes:
+                say(f"  {note}")

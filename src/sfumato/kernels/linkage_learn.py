@@ -66,3 +66,43 @@ def expected_agreement(
                     s = scale[j, i if scale.shape[1] > 1 else 0]
                     moved[j, min(last, int(abs(left[j, i] - right[j, r]) * s))] += p
     return float(total / max(rows.shape[0], 1))
+
+
+@njit(nogil=True, cache=True)
+def held_out_agreement(rows: Any, low: Any, high: Any, fields: Any, j: int) -> float:
+    """How far, on average, left records agree on field j with the right records they weigh most with.
+
+    Field j itself must weigh nothing in ``fields``; ties count by their mean. Fields are EQUAL (1 or 0)
+    or TENT (1 falling to 0); pairs with a missing value are left out.
+    """
+    kinds, left, right, left_present, right_present, scale = fields[:6]
+    wide = 1
+    for t in range(rows.shape[0]):
+        wide = max(wide, high[rows[t]] - low[rows[t]])
+    row = np.empty(wide)
+    total, counted = 0.0, 0
+    for t in range(rows.shape[0]):
+        i = rows[t]
+        r0 = low[i]
+        n = high[i] - r0
+        if left_present[j, i if left_present.shape[1] > 1 else 0] == 0.0:
+            continue
+        score_row(i, r0, r0 + n, fields, row)
+        top = row[0]
+        for k in range(1, n):
+            top = max(top, row[k])
+        near = top - 1e-9 * (1.0 + abs(top))
+        s = scale[j, i if scale.shape[1] > 1 else 0]
+        agreed, seen = 0.0, 0
+        for k in range(n):
+            if row[k] < near or right_present[j, r0 + k if right_present.shape[1] > 1 else 0] == 0.0:
+                continue
+            seen += 1
+            if kinds[j] == EQUAL:
+                agreed += 1.0 if left[j, i] == right[j, r0 + k] else 0.0
+            else:
+                agreed += max(0.0, 1.0 - abs(left[j, i] - right[j, r0 + k]) * s)
+        if seen:
+            total += agreed / seen
+            counted += 1
+    return float(total / max(counted, 1))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.known import is_number
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
@@ -17,7 +18,7 @@ from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.assign import link
 from sfumato.linkage.blocks import Blocks, make_blocks
-from sfumato.linkage.fields import Fields, is_number, joint_codes
+from sfumato.linkage.fields import Fields, joint_codes
 from sfumato.linkage.learn import learn
 from sfumato.linkage.neighbours import nearest_records, without
 from sfumato.linkage.points import standard_points, whitener

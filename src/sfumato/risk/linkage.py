@@ -21,6 +21,7 @@ from sfumato.linkage.assign import link
 from sfumato.linkage.blocks import Blocks, make_blocks
 from sfumato.linkage.em import EMFit, agreement_patterns, fit_em, random_agreement
 from sfumato.linkage.fields import Fields, agreement_fields, known_columns
+from sfumato.linkage.judge import chance_of_agreement, predicted_agreement
 from sfumato.linkage.results import attack_result, block_notes, true_links
 from sfumato.linkage.weights import (
     decision_thresholds,
@@ -45,8 +46,10 @@ class Linkage(Attack):
     ``zone_rate`` counts only links above the lowest weight down to which at least 20% are right.
 
     Equal weights (1 and 0) reproduce the published rates and are the default. With
-    ``weights="em"`` the weights are the natural logs of the likelihood ratios by EM; a fit that
-    drifted away from the matches is said to be so, and equal weights are used instead.
+    ``weights="em"`` the weights are the natural logs of the likelihood ratios by EM. A fit is judged
+    by what it predicts: a field is left out, records are linked by the others, and the links' agreement on
+    it is compared with that of equal weights; the better of the two is used, and said. A fit that
+    drifted away from the matches isn't used.
 
     References: Fellegi and Sunter (1969), JASA 64, 1183-1210; Yancey, Winkler and Creecy (2002),
     Disclosure risk assessment in perturbative microdata protection, section 3.4.
@@ -222,8 +225,15 @@ class Linkage(Attack):
         if silent.any():
             names = ", ".join(n for n, quiet in zip(fields.names, silent, strict=True) if quiet)
             notes.append(f"in EM {names} weighs nothing: all pairs agree on it, or none does")
+        predicts = {
+            "em": predicted_agreement(fields, agree, disagree, blocks, draws),
+            "equal": predicted_agreement(fields, *equal, blocks, draws),
+        }
+        better = predicts["em"] >= predicts["equal"] - chance_of_agreement(len(fields))
         figures: dict[str, Any] = {
-            "em_used": fit.trusted and sensible,
+            "em_used": fit.trusted and sensible and better,
+            "em_predicts": predicts["em"],
+            "equal_predicts": predicts["equal"],
             "em_share_of_matches": fit.share,
             "em_drift": fit.drift,
             "em_iterations": len(fit.log_likelihood) - 1,
@@ -231,12 +241,21 @@ class Linkage(Attack):
             "em_m": dict(zip(fields.names, fit.m.tolist(), strict=True)),
             "em_u": dict(zip(fields.names, fit.u.tolist(), strict=True)),
         }
-        if fit.trusted and sensible:
+        if fit.trusted and sensible and better:
+            notes.append(
+                f"EM's weights predict a field that is left out for {predicts['em']:.1%} of the links by the "
+                f"others, equal weights for {predicts['equal']:.1%}: EM's are used"
+            )
             return agree, disagree, fit, figures
         if not fit.converged:
             why = f"EM didn't converge in {len(fit.log_likelihood) - 1:,} steps"
         elif not fit.trusted:
             why = f"EM drifted: it expects {fit.drift:.3g} times as many matches as there can be"
+        elif sensible:
+            why = (
+                f"EM's weights predict a field that is left out for {predicts['em']:.1%} of the links by the "
+                f"others, equal weights for {predicts['equal']:.1%}"
+            )
         else:
             odd = [n for n, a, d in zip(fields.names, agree, disagree, strict=True) if a < d] or fields.names
             why = f"EM found {', '.join(odd)} to agree no more among matches than among other pairs"

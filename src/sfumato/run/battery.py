@@ -55,7 +55,7 @@ class Battery:
     @property
     def strongest(self) -> Tried:
         """The attack with the highest rate among all records (Moore's test looks at targets only)."""
-        ran = [t for t in self.tried if t.result is not None]
+        ran = [t for t in self.tried if t.result is not None and t.attack.finds in ("records", "targets")]
         if not ran:
             reasons = "; ".join(f"{t.label}: {t.reason}" for t in self.tried) or "no attack fits this file"
             raise MeasureError(f"no attack could be run ({reasons})")
