@@ -34,7 +34,7 @@ def sample(frame: pl.DataFrame, n: int = RECORDS) -> pl.DataFrame:
 def files(n: int) -> Iterator[tuple[str, Microdata]]:
     """Each with keys, geography and amounts, where it has them."""
     casc = pl.read_csv(SHARED / "CASCrefmicrodata.csv").cast(pl.Float64)
-    yield "CASC", Microdata(casc, sf.Schema(sensitive=casc.columns))
+    yield "CASC", Microdata(sample(casc, n), sf.Schema(sensitive=casc.columns))
     deck = sf.decks.housing()
     money = list(deck.schema.sensitive)
     house = sample(deck.frame, n).with_columns(pl.col(money).cast(pl.Float64))
