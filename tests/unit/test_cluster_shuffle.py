@@ -20,6 +20,7 @@ from sfumato.draws import Seed
 from sfumato.errors import GuaranteeError, MaskError, ParameterError, SfumatoError
 from sfumato.masks.cluster_shuffle.audit import too_many
 from sfumato.masks.cluster_shuffle.promises import promises
+from sfumato.masks.cluster_shuffle.register import overlap, people
 from sfumato.stats.levels import blurred, features, levels_of
 
 CASC = Path(__file__).parents[3] / "shared" / "data" / "CASCrefmicrodata.csv"
@@ -574,3 +575,82 @@ def test_errors_tell_no_value() -> None:
     with pytest.raises(SfumatoError) as caught:
         sf.ClusterShuffle(columns=["WAGE"], smallest=10, within=["BORN"]).mask(data, seed=1)
     assert not any(str(v) in str(caught.value) for v in data.frame["BORN"])
+
+
+def test_the_original_order_is_never_released() -> None:
+    data = mixed(300)
+    plan = sf.Plan(steps=[sf.ClusterShuffle(columns=COLUMNS)], schema=data.schema)
+    plan = sf.Plan.loads(plan.to_toml() + "\n[release]\nshuffle = false\n")
+    with pytest.raises(MaskError, match="shuffle = false"):
+        plan.run(data, seed=1)
+
+
+@pytest.mark.skipif(not hasattr(sf.Schema(), "ratios"), reason="the schema knows no ratios yet")
+def test_a_ratio_is_computed_again() -> None:
+    data = mixed(300)
+    frame = data.frame.with_columns(
+        SHARE=(pl.col("RENT") / pl.col("WAGE")).fill_nan(None).replace(np.inf, None)
+    )
+    data = Microdata(frame, data.schema.with_variable("SHARE", ratio_of=["RENT", "WAGE"]))
+    mask = sf.ClusterShuffle(columns=[*COLUMNS, "SHARE"], smallest=20)
+    assert "SHARE" in mask.changes(data)
+    masked, _ = applied(mask, data)
+    rent, wage = masked.frame["RENT"].to_numpy(), masked.frame["WAGE"].to_numpy()
+    for share, above, below in zip(masked.frame["SHARE"], rent, wage, strict=True):
+        assert share == (above / below if below else None)
+
+
+# -- 7 one release a file -------------------------------------------------------------------------
+
+
+def test_two_logs_compared_by_hand() -> None:
+    now = pl.DataFrame({"person": [1, 2, 3, 4, 5, 6], "cluster": [0, 0, 0, 1, 1, 1]})
+    then = pl.DataFrame({"person": [1, 2, 3, 4, 7], "cluster": [9, 9, 8, 8, 8]})
+    found = overlap(now, then)
+    # together: {1, 2}, {3}, {4}: three groups of four people; 5 and 6 are new, both in cluster 1
+    assert (found.both, found.smallest, found.mean_bound) == (4, 1, 0.75)
+    assert (found.newcomers, found.newcomer_smallest) == (2, 2)
+    assert not found.same
+    assert found.harms(2)
+    assert not overlap(now, now.with_columns(cluster=5 - pl.col("cluster"))).harms(20)
+
+
+def test_a_second_release_of_the_same_people_is_refused_unless_asked_for(tmp_path: Path) -> None:
+    data = mixed(300)
+    plan = lambda **more: sf.Plan(steps=[sf.ClusterShuffle(columns=COLUMNS, **more)], schema=data.schema)  # noqa: E731
+    plan().run(data, seed=1).release(tmp_path / "one")
+    # the same clusters, another seed: nothing new
+    plan().run(data, seed=2).release(tmp_path / "two")
+    with pytest.raises(sf.SfumatoError, match="300 people are in an earlier release too"):
+        plan(smallest=30).run(data, seed=3).release(tmp_path / "three")
+    fewer = Microdata(data.frame[20:], data.schema)
+    with pytest.raises(sf.SfumatoError, match="280 people"):
+        plan().run(fewer, seed=3).release(tmp_path / "three")
+    told = {"smallest": 30, "earlier": [str(tmp_path / "one")]}
+    with pytest.raises(MaskError, match="300 people"):
+        plan(**told).run(data, seed=3)
+    run = plan(**told, again=True).run(data, seed=3)
+    figures = next(iter(run.steps[0].notes.figures["with_earlier"].values()))
+    assert figures["both"] == 300
+    assert figures["smallest"] < 30
+    run.release(tmp_path / "three")
+
+
+def test_a_newcomer_is_told_of(tmp_path: Path) -> None:
+    """One record more: margins are exact, so the newcomer's values are what the second release has more."""
+    data = mixed(300)
+    mask = sf.ClusterShuffle(columns=COLUMNS)
+    log = applied(mask, Microdata(data.frame[:299], data.schema))[1].log
+    assert log is not None
+    log.write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(MaskError, match="1 newcomers hide among 1 at least"):
+        applied(sf.ClusterShuffle(columns=COLUMNS, earlier=[str(tmp_path / "log.parquet")]), data)
+
+
+def test_people_are_known_again_by_id_or_by_their_record() -> None:
+    frame = pl.DataFrame({"ID": ["a", "b", "c"], "X": [1, 2, 3], "Y": ["u", "v", None]})
+    one, two = Microdata(frame), Microdata(frame[[2, 0, 1]].with_columns(pl.col("X").cast(pl.Float64)))
+    assert people(two).tolist() == people(one)[[2, 0, 1]].tolist()
+    assert len(set(people(one).tolist())) == 3
+    marked = Microdata(frame.with_columns(X=pl.lit(9)), {"roles": {"id": "ID"}})
+    assert people(marked).tolist() == people(Microdata(frame, {"roles": {"id": "ID"}})).tolist()

@@ -82,6 +82,8 @@ class Mask(Told):
 
     reference: ClassVar[str] = ""
     """Where the method comes from."""
+    needs_shuffle: ClassVar[bool] = False
+    """Whether its protection ends where records are released in their original order."""
     moves_missing: ClassVar[bool] = False
     """Whether missing values change places like others; else they stay where they are."""
     blanks: ClassVar[bool] = False
@@ -100,6 +102,10 @@ class Mask(Told):
     def logged(self, data: Microdata, log: pl.DataFrame) -> Sequence[Guarantee]:
         """What the mask promises of what its confidential log says (who was put together with whom)."""
         return ()
+
+    def clashes(self, log: pl.DataFrame, earlier: pl.DataFrame) -> str | None:
+        """Why this step's release must not stand beside an earlier one, by the two confidential logs."""
+        return None
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         """What is wrong (or unwise: ``severity="warning"``) with this step, from the schema and the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sfumato.data.rules import Rule, SumOf, rules_of
 from sfumato.data.schema import Schema
 from sfumato.data.sums import circular
 from sfumato.errors import SchemaError
@@ -17,43 +18,43 @@ class Following:
     dealt: tuple[str, ...]
     riders: Mapping[str, tuple[str, ...]]
     """Dealt column → columns that travel with it."""
-    totals: tuple[tuple[str, tuple[str, ...]], ...]
-    """Total → parts, each total after those that it is made of."""
+    rules: tuple[Rule, ...]
+    """Rules whose result is computed again, each after those that it uses."""
+
+    @property
+    def totals(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Total → parts."""
+        return tuple((r.result, r.parts) for r in self.rules if isinstance(r, SumOf))
 
     @property
     def changed(self) -> tuple[str, ...]:
         riding = [r for c in self.dealt for r in self.riders.get(c, ())]
-        return (*self.dealt, *riding, *(t for t, _ in self.totals))
+        return (*self.dealt, *riding, *(r.result for r in self.rules))
 
 
 def following(schema: Schema, columns: Sequence[str]) -> Following:
     """What dealing these columns means under a schema's rules.
 
-    A named total stands for all its parts; a total of which one part is named follows it.
+    A named total (or ratio) stands for all its parts; one of which a part is named follows it.
 
     >>> schema = Schema(variables={"ALL": {"sum_of": ["A", "B"]}})
     >>> following(schema, ["ALL", "AGE"]).dealt
     ('AGE', 'A', 'B')
     """
-    sums = schema.sums
-    if (ring := circular(sums)) is not None:
+    if (ring := circular(schema.sums)) is not None:
         raise SchemaError(f"the sum rules of {ring} go round in a circle")
+    rules = rules_of(schema)
+    parts = {rule.result: rule.parts for rule in rules}
     names = dict.fromkeys(columns)
-    while more := [p for c in names if c in sums for p in sums[c] if p not in names]:
+    while more := [p for c in names for p in parts.get(c, ()) if p not in names]:
         names |= dict.fromkeys(more)
-    touched, order = set(names), list[str]()
-
-    def visit(total: str) -> None:
-        for part in sums[total]:
-            if part in sums:
-                visit(part)
-        if total not in order and touched & set(sums[total]):
-            order.append(total)
-            touched.add(total)
-
-    for total in sums:
-        visit(total)
-    free = [c for c in names if c not in order]
+    touched, order = set(names), list[Rule]()
+    for rule in rules:
+        if touched & set(rule.parts):
+            order.append(rule)
+            touched.add(rule.result)
+    results = {rule.result for rule in order}
+    free = [c for c in names if c not in results]
     riders: dict[str, tuple[str, ...]] = {}
     for column in free:
         flag = schema[column].imputed
@@ -61,4 +62,4 @@ def following(schema: Schema, columns: Sequence[str]) -> Following:
             riders[column] = (flag,)
     riding = {r for rs in riders.values() for r in rs}
     dealt = tuple(c for c in free if c not in riding)
-    return Following(dealt, riders, tuple((t, sums[t]) for t in order))
+    return Following(dealt, riders, tuple(order))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato import __version__
-from sfumato.contract.mask import bound_to
+from sfumato.contract.mask import Mask, bound_to
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Range, Schema
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
@@ -78,6 +78,8 @@ def write_release(
             + "\n".join(f"  {x.text}" for x in failed),
             hint="mask more, or change the limit in the plan",
         )
+    folder = Path(folder).absolute()
+    _refuse_clash(run, folder)
     options = run.plan.release
     named = would_identify(run.masked, options)
     if named:
@@ -90,8 +92,6 @@ def write_release(
     order = release_order(run) if options.shuffle else np.arange(len(run.masked))
     name = f"{options.name}.{options.format}"
     inputs = [] if run.plan.data_path is None else [run.plan.data_file()]
-    # Before the write: a working folder that it replaces has no path afterwards.
-    folder = Path(folder).absolute()
     with new_folder(folder, overwrite=overwrite, inputs=inputs) as work:
         public, internal = work / "public", work / "internal"
         public.mkdir(mode=0o755)
@@ -108,6 +108,31 @@ def write_release(
             path.chmod(0o700 if path.is_dir() else 0o600)
         work.chmod(0o755)
     return Release(folder, folder / "public" / name)
+
+
+def _refuse_clash(run: Run, folder: Path) -> None:
+    """Refuse a release of people whom one beside it shows otherwise: the two together say more."""
+    steps = [s for s in run.steps if s.notes.log is not None and type(s.mask).clashes is not Mask.clashes]
+    if not steps or not folder.parent.is_dir():
+        return
+    for path in sorted(folder.parent.glob("*/internal/log/*.parquet")):
+        beside = path.parents[2]
+        if beside == folder:
+            continue  # it is to be replaced
+        try:
+            earlier = pl.read_parquet(path)
+        except (OSError, pl.exceptions.PolarsError):
+            continue
+        for step in steps:
+            assert step.notes.log is not None
+            if not set(step.notes.log.columns) & {"person"} & set(earlier.columns):
+                continue
+            why = step.mask.clashes(step.notes.log, earlier)
+            if why is not None:
+                raise ReleaseError(
+                    f"nothing was released, because of the release {beside.name} beside it: {why}",
+                    hint="release the same records in the same clusters, or say in the plan: again = true",
+                )
 
 
 # -- what is released, and in which order ---------------------------------------------------------

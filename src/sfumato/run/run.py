@@ -180,6 +180,12 @@ def carry_out(
     if measure:
         said += predictable(data, current, released)
     if not plan.release.shuffle:
+        ordered = [r.id for r in records if r.mask.needs_shuffle]
+        if ordered:
+            raise MaskError(
+                f"step {ordered[0]} leaves rows at places of alike records, which `shuffle = false` shows",
+                hint="take `shuffle = false` out of [release]",
+            )
         said.append("the records are released in their original order, which leads back to the source")
     results = []
     before: dict[str, tuple[float, str]] = {}

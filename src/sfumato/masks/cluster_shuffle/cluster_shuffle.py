@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -17,6 +18,7 @@ from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import InputError, MaskError, Problem
+from sfumato.masks.cluster_shuffle.register import logs_in, overlap
 from sfumato.stats.partition import coded_columns
 
 
@@ -58,28 +60,41 @@ class ClusterShuffle(Mask):
     name: ClassVar[str] = "cluster_shuffle"
     reference: ClassVar[str] = "Soria-Comas, Domingo-Ferrer (2012); Muralidhar, Sarathy (2006)"
     moves_missing: ClassVar[bool] = True
+    needs_shuffle: ClassVar[bool] = True
 
-    columns: tuple[str, ...] = parameter(doc="The columns to shuffle, keys included.", columns=True)
-    smallest: int = parameter(20, doc="k: how many records a cluster has at least.", at_least=2)
+    columns: tuple[str, ...] = parameter(
+        doc="The columns to shuffle, keys included.", columns=True, public=True
+    )
+    smallest: int = parameter(20, doc="k: how many records a cluster has at least.", at_least=2, public=True)
     keep: Literal["moments", "pairs", "none"] = parameter(
-        "moments", doc="What a repair brings back: cross moments, those of cuts too, or nothing."
+        "moments", doc="What a repair brings back: cross moments, those of cuts too, or nothing.", public=True
     )
     blind: tuple[str, ...] | None = parameter(
         None,
         doc="Columns that clusters don't look at; the sensitive ones where left out, [] for none.",
         columns=True,
+        public=True,
     )
-    within: tuple[str, ...] = parameter((), doc="Nothing crosses the strata of these columns.", columns=True)
+    within: tuple[str, ...] = parameter(
+        (), doc="Nothing crosses the strata of these columns.", columns=True, public=True
+    )
     unit: str | None = parameter(
         None,
         doc="The column that says whose records belong together; no unit has more than 1/k of a cluster.",
         columns=True,
+        public=True,
     )
     blur: int = parameter(
-        3, doc="A number held by fewer records becomes a mean of neighbours; 0 leaves all.", at_least=0
+        3,
+        doc="A number held by fewer records becomes a mean of neighbours; 0 leaves all.",
+        at_least=0,
+        public=True,
     )
     spread: int = parameter(
-        1, doc="How many different values a cluster has at least in each sensitive column.", at_least=1
+        1,
+        doc="How many different values a cluster has at least in each sensitive column.",
+        at_least=1,
+        public=True,
     )
     certain_percent: float = parameter(
         10,
@@ -87,6 +102,14 @@ class ClusterShuffle(Mask):
         "whole cluster; above it the run is refused.",
         at_least=0,
         at_most=100,
+        public=True,
+    )
+
+    earlier: tuple[str, ...] = parameter(
+        (), doc="Folders of earlier releases of the same people, which this one must not undo."
+    )
+    again: bool = parameter(
+        False, doc="Whether to release the same people again though both releases together say more."
     )
 
     # -- what it says of itself -------------------------------------------------------------------
@@ -177,6 +200,10 @@ class ClusterShuffle(Mask):
 
         return promises(self, data, log)
 
+    def clashes(self, log: pl.DataFrame, earlier: pl.DataFrame) -> str | None:
+        found = overlap(log, earlier)
+        return str(found) if found.harms(self.smallest) and not self.again else None
+
     # -- what it does -----------------------------------------------------------------------------
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
@@ -189,6 +216,23 @@ class ClusterShuffle(Mask):
                 hint="lower `smallest`, or release nothing of so small a file",
             )
         try:
-            return shuffled(self, data, draws, notes)
+            masked = shuffled(self, data, draws, notes)
+            self._look_back(notes)
         except InputError as problem:
             raise MaskError(f"cluster_shuffle: {problem.message}", hint=problem.hint) from None
+        return masked
+
+    def _look_back(self, notes: Notes) -> None:
+        """What this release and the earlier ones say together, if there are any."""
+        for place in self.earlier:
+            for log in logs_in(self.context.base / place):
+                assert notes.log is not None
+                found = overlap(notes.log, log)
+                notes.figure("with_earlier", dataclasses.asdict(found), place)
+                if found.harms(self.smallest):
+                    if not self.again:
+                        raise MaskError(
+                            f"cluster_shuffle: {found}",
+                            hint="release the same records in the same clusters, or ask for it: again = true",
+                        )
+                    notes.warn(str(found))

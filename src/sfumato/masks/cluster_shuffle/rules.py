@@ -1,4 +1,4 @@
-"""Totals under a shuffle.
+"""Totals and ratios under a shuffle.
 
 A total is never dealt where its parts are: parts are dealt one by one, and what the total had beyond
 them (its residual, nearly always 0) is dealt like one more part, so a rule holds in as many records of
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
-from sfumato.data.sums import TOLERANCE
+from sfumato.data.rules import TOLERANCE, RatioOf, values_of
 from sfumato.errors import MaskError
 
 
@@ -66,7 +66,20 @@ def added_up(total: Total, before: Microdata, after: Microdata, residual: FloatA
     out, _ = _added(after, total.parts, skip=total.skips_missing)
     if residual is not None:
         out = out + residual
-    series = before.column(total.name)
+    return _in_type(before, total.name, out)
+
+
+def divided(rule: RatioOf, before: Microdata, after: Microdata) -> pl.Series:
+    """The ratio of what was dealt, in the steps that the column has; missing where it has no value."""
+    out = rule.solve(rule.result, values_of(after, rule.members))
+    if rule.unit:
+        out = np.rint(out / rule.unit) * rule.unit
+    return _in_type(before, rule.result, out)
+
+
+def _in_type(before: Microdata, name: str, out: FloatArray) -> pl.Series:
+    """Numbers in the type of a column, its own missing value where there is none."""
+    series = before.column(name)
     dtype = series.dtype
     gone = np.isnan(out)
     made = pl.Series(np.where(gone, 0.0, np.rint(out) if dtype.is_integer() else out))
@@ -74,11 +87,11 @@ def added_up(total: Total, before: Microdata, after: Microdata, residual: FloatA
         made = made.cast(dtype, strict=True)
     except pl.exceptions.InvalidOperationError:
         raise MaskError(
-            f"cluster_shuffle: {total.name} can't hold the sum of its dealt parts as {dtype}",
+            f"cluster_shuffle: {name} can't hold what its dealt parts make as {dtype}",
             hint="read the column in a wider type",
         ) from None
     if gone.any():
-        missing = series.filter(pl.Series(before.missing(total.name)))
+        missing = series.filter(pl.Series(before.missing(name)))
         blank = missing[0] if len(missing) else None
         made = made.scatter(np.flatnonzero(gone), pl.Series([blank] * int(gone.sum()), dtype=dtype))
-    return made.rename(total.name)
+    return made.rename(name)

@@ -11,6 +11,7 @@ import polars as pl
 from sfumato.contract.mask import Notes
 from sfumato.data.following import following
 from sfumato.data.microdata import IntArray, Microdata
+from sfumato.data.rules import RatioOf
 from sfumato.draws import Draws
 from sfumato.errors import MaskError
 from sfumato.masks.cluster_shuffle import audit
@@ -24,7 +25,8 @@ from sfumato.masks.cluster_shuffle.deal import (
     kept,
     regions,
 )
-from sfumato.masks.cluster_shuffle.rules import added_up, total_of
+from sfumato.masks.cluster_shuffle.register import people
+from sfumato.masks.cluster_shuffle.rules import added_up, divided, total_of
 from sfumato.stats.clusters import in_order
 from sfumato.stats.levels import CodeArray, Levels, blurred, levels_of
 from sfumato.stats.partition import Partition, coded_columns, partitioned
@@ -65,8 +67,13 @@ def shuffled(mask: ClusterShuffle, data: Microdata, draws: Draws, notes: Notes) 
         new |= {name: values.gather(take) for name, values in column.values.items()}
     masked = data.with_columns(new)
     spare = {c.name: c.numbers[out[:, j]] for j, c in enumerate(columns) if c.name not in new}
-    for total in totals:
-        masked = masked.with_columns([added_up(total, data, masked, spare.get(total.name))])
+    by_name = {t.name: t for t in totals}
+    for rule in told.rules:
+        if isinstance(rule, RatioOf):
+            made = divided(rule, data, masked)
+        else:
+            made = added_up(by_name[rule.result], data, masked, spare.get(rule.result))
+        masked = masked.with_columns([made])
     _note(mask, data, columns, codes, partition, found, dealt, what, notes)
     return masked
 
@@ -193,6 +200,7 @@ def _note(
             {
                 "record": np.arange(n, dtype=np.uint32),
                 "cluster": partition.label.astype(np.uint32),
+                "person": people(data),
                 "region": region[partition.label].astype(np.uint32),
                 "moment_error": error[region[partition.label]],
                 "kept": pl.Series([what.keep]).new_from_index(0, n),
