@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.linkage.blocks import Blocks
-from sfumato.linkage.fields import joint_codes
 from sfumato.linkage.rank_intervals import FAR, Candidates, RankIntervals
 from sfumato.stats.rank_bounds import BoundedLaw
 
