@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import tracemalloc
 
 import numpy as np
 import polars as pl
@@ -30,7 +32,7 @@ def carry_out(mask, data, seed=1):
     st.sampled_from([0.0, 0.2, 0.5, 0.8, 0.99, 1.0]),
 )
 def test_the_invariant_matrix_keeps_the_counts_and_the_diagonal(counts, keep):
-    matrix = invariant(np.array(counts), keep)
+    matrix = invariant(np.array(counts), keep).matrix()
     share = np.array(counts) / sum(counts)
     assert (matrix >= -1e-12).all()
     assert matrix.sum(axis=1) == pytest.approx(np.ones(len(counts)))
@@ -44,7 +46,7 @@ def test_the_invariant_matrix_keeps_the_counts_and_the_diagonal(counts, keep):
 
 
 def test_matrices_by_hand():
-    assert proportional(np.array([1, 1, 2]), 0.4).tolist() == pytest.approx(
+    assert proportional(np.array([1, 1, 2]), 0.4).matrix() == pytest.approx(
         np.array([[0.4, 0.2, 0.4], [0.2, 0.4, 0.4], [0.3, 0.3, 0.4]])
     )
     plain = np.array([[0.9, 0.1], [0.3, 0.7]])
@@ -53,6 +55,40 @@ def test_matrices_by_hand():
     back = np.array([[27 / 30, 3 / 30], [3 / 10, 7 / 10]])
     assert two_stage(plain, counts) == pytest.approx(plain @ back)
     assert counts @ two_stage(plain, counts) == pytest.approx(counts)
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.2, 0.8, 0.99, 1.0]),
+    st.sampled_from([invariant, proportional]),
+    st.integers(0, 99),
+)
+def test_flows_draw_as_their_matrix_does(counts, keep, make, seed):
+    # The same inverse distribution function, row by row, without the matrix.
+    flows, rng = make(np.array(counts), keep), np.random.default_rng(seed)
+    start, uniform = rng.integers(0, len(counts), 300), rng.random(300)
+    edges = np.cumsum(flows.matrix(), axis=1)
+    clear = np.abs(edges[start] - uniform[:, None]).min(axis=1) > 1e-9  # no draw on an edge
+    twin = [int(np.searchsorted(edges[s], u, side="right")) for s, u in zip(start, uniform, strict=True)]
+    assert (flows.drawn(start, uniform) == np.minimum(twin, len(counts) - 1))[clear].all()
+    assert flows.stay == pytest.approx(np.diag(flows.matrix()), abs=1e-9)
+
+
+@pytest.mark.parametrize("kept", [None, False])
+def test_ten_thousand_categories_need_no_matrix(kept):
+    rng = np.random.default_rng(1)
+    data = sf.Microdata(pl.DataFrame({"CODE": rng.permutation(np.repeat(np.arange(10_000), 2))}))
+    mask = Pram(columns=["CODE"], keep_probability=0.7, invariant=kept)
+    carry_out(mask, data)
+    tracemalloc.start()
+    _, notes = carry_out(mask, data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50_000_000  # a matrix of doubles would take 800 MB
+    assert notes.figures["kept_share"]["CODE"] == pytest.approx(0.7, abs=4 * math.sqrt(0.21 / 20_000))
+    table = {"1": {"2": 0.5, "1": 0.5}}
+    with pytest.raises(sf.errors.MaskError, match="10,000 rows and columns"):
+        Pram(columns=["CODE"], matrix=table).mask(data, seed=1)
 
 
 @given(st.integers(0, 50), st.sampled_from([None, True, False]), st.sampled_from([0.0, 0.5, 0.9]))

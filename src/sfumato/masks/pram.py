@@ -18,6 +18,8 @@ from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, did_you_mean
 
+_MOST_LEVELS = 5_000  # of a matrix given by hand: 200 MB
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pram(Mask):
@@ -112,11 +114,11 @@ class Pram(Mask):
                     continue
                 here, local = np.unique(codes[rows], return_inverse=True)
                 counts = np.bincount(local)
-                transition = self._transition(column, levels.gather(here), counts)
-                expected += float((counts * np.diag(transition)).sum())
-                after[rows] = here[_drawn(transition, local, uniform[rows])]
+                flows = self._flows(column, levels.gather(here), counts)
+                expected += float((counts * flows.stay).sum())
+                after[rows] = here[flows.drawn(local, uniform[rows])]
                 if n_strata == 1 and len(here) <= 40:
-                    notes.figure("transition", transition.round(12).tolist(), column)
+                    notes.figure("transition", flows.matrix().round(12).tolist(), column)
                     notes.figure("levels", levels.gather(here).to_list(), column)
             moved = after != codes
             new[column] = _gathered(data.column(column), levels, after, moved)
@@ -126,14 +128,19 @@ class Pram(Mask):
             notes.figure("kept_share", 1 - int(moved.sum()) / n, column)
         return data.with_columns(new)
 
-    def _transition(self, column: str, levels: pl.Series, counts: IntArray) -> FloatArray:
-        """The matrix of one stratum: rows are from, columns to, over the levels that occur in it."""
+    def _flows(self, column: str, levels: pl.Series, counts: IntArray) -> Flows | Matrix:
+        """The transitions of one stratum, over the levels that occur in it."""
         if self.keep_probability is not None:
             if self.invariant is False:
                 return proportional(counts, self.keep_probability)
             return invariant(counts, self.keep_probability)
+        if len(levels) > _MOST_LEVELS:
+            raise MaskError(
+                f"pram: `matrix` of {column} would have {len(levels):,} rows and columns",
+                hint="recode it into fewer categories, or give `keep_probability`, which needs no matrix",
+            )
         plain = self._given(column, levels)
-        return two_stage(plain, counts) if self.invariant else plain
+        return Matrix(two_stage(plain, counts) if self.invariant else plain)
 
     def _given(self, column: str, levels: pl.Series) -> FloatArray:
         table = self._table(column)
@@ -155,42 +162,115 @@ class Pram(Mask):
         return out
 
 
-def proportional(counts: IntArray, keep: float) -> FloatArray:
+@dataclass(frozen=True)
+class Matrix:
+    """Transition probabilities as they stand: rows are from, columns to."""
+
+    probabilities: FloatArray
+
+    @property
+    def stay(self) -> FloatArray:
+        return np.diag(self.probabilities)
+
+    def matrix(self) -> FloatArray:
+        return self.probabilities
+
+    def drawn(self, start: IntArray, uniform: FloatArray) -> IntArray:
+        """The category that each record ends in, by the inverse distribution function of its row."""
+        edges = np.cumsum(self.probabilities, axis=1)
+        edges[:, -1] = 1.0
+        out = np.empty(len(start), np.int64)
+        for level in np.unique(start):
+            here = start == level
+            out[here] = np.searchsorted(edges[level], uniform[here], side="right")
+        return np.asarray(np.minimum(out, len(edges) - 1))
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Transitions without a matrix: who leaves k goes to l ≠ k with probability ∝ ``weights[l]``.
+
+    With ``hub`` every other category exchanges with that one only. k numbers say it all, where a matrix
+    of ten thousand categories would take 800 MB.
+    """
+
+    weights: FloatArray
+    stay: FloatArray
+    hub: int | None = None
+
+    def drawn(self, start: IntArray, uniform: FloatArray) -> IntArray:
+        """The category that each record ends in, by the inverse distribution function of its row: the
+        categories before its own, itself, those after it."""
+        if self.hub is not None:
+            return self._by_hub(start, uniform)
+        total = np.concatenate([[0.0], np.cumsum(self.weights)])
+        rest = total[-1] - self.weights[start]
+        leave = 1.0 - self.stay[start]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            before = np.where(rest > 0, leave * total[start] / rest, 0.0)
+            low, high = uniform < before, uniform >= before + self.stay[start]
+            at = np.where(low, uniform, uniform - self.stay[start]) * rest / leave
+        at = np.where(high, at + self.weights[start], at)
+        moved = np.searchsorted(total[1:], at, side="right")
+        moved = np.where(low, np.minimum(moved, start - 1), np.maximum(moved, start + 1))
+        moved = np.clip(moved, 0, len(self.weights) - 1)
+        # A hair beyond the last edge, or nobody to go to: it stays.
+        goes = (low | high) & (moved != start) & (self.weights[moved] > 0)
+        return np.asarray(np.where(goes, moved, start))
+
+    def _by_hub(self, start: IntArray, uniform: FloatArray) -> IntArray:
+        """Others go to the hub, and what leaves the hub goes to the others by their weights."""
+        hub = self.hub
+        assert hub is not None
+        weights = self.weights.copy()
+        weights[hub] = 0.0
+        from_hub = Flows(weights, self.stay).drawn(start, uniform)
+        stay = self.stay[start]
+        leaves = np.where(start > hub, uniform < 1.0 - stay, uniform >= stay)
+        return np.asarray(np.where(start == hub, from_hub, np.where(leaves, hub, start)))
+
+    def matrix(self) -> FloatArray:
+        """The probabilities written out: rows are from, columns to."""
+        k = len(self.weights)
+        if self.hub is None:
+            out = np.tile(self.weights, (k, 1))
+        else:
+            out = np.zeros((k, k))
+            out[self.hub] = self.weights
+            out[:, self.hub] = 1.0
+        out[np.diag_indices(k)] = 0.0
+        rest = out.sum(axis=1)
+        out *= np.divide(1.0 - self.stay, rest, out=np.zeros(k), where=rest > 0)[:, None]
+        out[np.diag_indices(k)] = 1.0 - out.sum(axis=1)
+        return np.asarray(out)
+
+
+def proportional(counts: IntArray, keep: float) -> Flows:
     """Diagonal ``keep``; the rest to the other categories in proportion to their counts."""
-    k = len(counts)
-    if k == 1:
-        return np.ones((1, 1))
-    others = counts.sum() - counts
-    out = (1 - keep) * np.tile(counts / 1.0, (k, 1)) / others[:, None]
-    out[np.diag_indices(k)] = keep
-    return np.asarray(out)
+    stay = np.full(len(counts), keep if len(counts) > 1 else 1.0)
+    return Flows(counts.astype(np.float64), stay)
 
 
-def invariant(counts: IntArray, keep: float) -> FloatArray:
-    """A reversible matrix with t R = t whose diagonal is ``keep`` wherever that is possible.
+def invariant(counts: IntArray, keep: float) -> Flows:
+    """Reversible transitions with t R = t whose diagonal is ``keep`` wherever that is possible.
 
     Flows S_kl = x_k x_l (k ≠ l) are symmetric; x is found so that row k sums to (1 − keep) t_k. That
     needs the largest of those sums to be at most the sum of the others; else it is lowered to it.
     """
     k = len(counts)
     if k == 1 or keep >= 1:
-        return np.eye(k)
+        return Flows(counts.astype(np.float64), np.ones(k))
     share = counts / counts.sum()
     leave = (1 - keep) * share
     top = int(np.argmax(leave))
     rest = float(leave.sum() - leave[top])
     if leave[top] >= rest * (1 - 1e-9):
         # The largest category exchanges with the others only.
-        flow = np.zeros((k, k))
-        flow[top] = flow[:, top] = leave
-        flow[top, top] = 0.0
-    else:
-        x = _exchange(leave, top)
-        flow = np.outer(x, x)
-    out = flow / share[:, None]
-    out[np.diag_indices(k)] = 0.0
-    out[np.diag_indices(k)] = 1 - out.sum(axis=1)
-    return np.asarray(out)
+        stay = np.full(k, keep)
+        stay[top] = 1.0 - rest / share[top]
+        return Flows(leave, stay, top)
+    x = _exchange(leave, top)
+    return Flows(x, 1.0 - x * (x.sum() - x) / share)
 
 
 def _exchange(leave: FloatArray, top: int) -> FloatArray:
@@ -227,17 +307,6 @@ def two_stage(plain: FloatArray, counts: IntArray) -> FloatArray:
     arrived = joint.sum(axis=0)
     back = np.divide(joint, arrived, out=np.zeros_like(joint), where=arrived > 0).T
     return np.asarray(plain @ back)
-
-
-def _drawn(transition: FloatArray, start: IntArray, uniform: FloatArray) -> IntArray:
-    """The category that each record ends in, by the inverse distribution function of its row."""
-    edges = np.cumsum(transition, axis=1)
-    edges[:, -1] = 1.0
-    out = np.empty(len(start), np.int64)
-    for level in np.unique(start):
-        here = start == level
-        out[here] = np.searchsorted(edges[level], uniform[here], side="right")
-    return np.asarray(np.minimum(out, transition.shape[0] - 1))
 
 
 def _gathered(series: pl.Series, levels: pl.Series, codes: IntArray, moved: BoolArray) -> pl.Series:
