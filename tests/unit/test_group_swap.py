@@ -306,6 +306,7 @@ def test_a_plan_file_from_the_command_line(
     plan = tmp_path / "plan.toml"
     plan.write_text(
         f"format = 1\ndata = 'people.parquet'\n[[step]]\nmask = 'group_swap'\nstrata = ['AREA']\n{step}\n"
+        "[release]\nidentifiers = ['NAME']\n"
     )
     assert call("run", [str(plan), "--out", str(tmp_path / "out")]) == code
     printed = capsys.readouterr()
@@ -415,6 +416,7 @@ def test_strata_of_very_unequal_size_are_told() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
 def test_the_example_plan_swaps_and_adds_noise() -> None:
     plan = sf.Plan.load(ROOT / "examples" / "group_swap_noise.toml")
     run = plan.run(sf.decks.incomes(400), seed=1)

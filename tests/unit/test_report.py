@@ -20,6 +20,9 @@ from sfumato.report.pictures import round_edges
 SEED = 918273645546372819
 PATTERN = r"-?\d[\d,]*\.?\d*(?:e-?\d+)?"
 
+# The noise of these plans may leave the range of a column, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
+
 
 def a_run(*, secret: bool, **names: str) -> sf.Run:
     rng = np.random.default_rng(5)
@@ -106,7 +109,9 @@ def test_secret_parameters_stay_secret(open_run: sf.Run, secret_run: sf.Run) -> 
     # A variance's relative change is the variance ratio itself, and s0 about half of it.
     for figure in ("il1", "il3", "il4", "s0"):
         value = getattr(secret_run.results["information_loss"], figure)
-        assert all(f"{value:.{digits}g}" not in public for digits in (2, 3, 4))
+        spelt = [re.escape(f"{value:.{digits}g}") for digits in (2, 3, 4)]
+        spelt = [s for s in spelt if not re.fullmatch(r"0\\\.0*[125]", s)]  # as a bound would be spelt
+        assert not re.search(rf"(?<![\d.])({'|'.join(spelt)})(?![\d.])", public), figure
     # The same clues are there where nothing is secret, so the test can fail.
     assert "7.341" in everything(open_run, public=True)
     assert "7.341" in everything(secret_run, public=False)

@@ -199,7 +199,10 @@ def _left_over(
         if column in single or schema.role_of(column) is not None:
             continue
         facts = look.facts[column]
-        if facts.is_date and facts.filled >= 20 and facts.share_distinct > 0.5:
+        if look.data.dtype(column) == pl.Null:
+            look.say(column, "it holds nothing at all: dropped")
+            out.append(column)
+        elif facts.is_date and facts.filled >= 20 and facts.share_distinct > 0.5:
             look.say(column, "no role, and nearly every record has its own value: dropped until you decide")
             out.append(column)
         elif column not in design and column not in coarser:
