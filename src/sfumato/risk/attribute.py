@@ -13,12 +13,13 @@ from sfumato.contract.known import is_number
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.assign import link
 from sfumato.linkage.blocks import Blocks, make_blocks
-from sfumato.linkage.fields import Fields, joint_codes
+from sfumato.linkage.fields import Fields
 from sfumato.linkage.learn import learn
 from sfumato.linkage.neighbours import nearest_records, without
 from sfumato.linkage.points import standard_points, whitener

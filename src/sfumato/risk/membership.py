@@ -11,11 +11,11 @@ import numpy as np
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
+from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.blocks import make_blocks
-from sfumato.linkage.fields import joint_codes
 from sfumato.linkage.neighbours import nearest_records, without
 from sfumato.linkage.points import standard_points
 from sfumato.linkage.results import true_links
