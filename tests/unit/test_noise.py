@@ -632,3 +632,15 @@ def test_a_range_that_wont_be_kept_is_said_before() -> None:
         columns=["BALANCE"], variance_ratio=0.3, lower={"BALANCE": -100}, upper={"BALANCE": 100}
     )
     assert not [p for p in sf.Plan(steps=[kept]).check(data) if "range" in p.message]
+
+
+def test_a_promise_that_says_nothing_isnt_made() -> None:
+    """Whole numbers that spread over less than a unit: rounding may move a variance by more than itself."""
+    x = np.random.default_rng(5).integers(0, 2, 500)
+    data = sf.Microdata(pl.DataFrame({"FLAG": x, "PAY": 1000.0 * x + np.arange(500)}))
+    coarse = sf.AdditiveNoise(columns=["FLAG", "PAY"], variance_ratio=0.1, exact=True)
+    assert any("aren't promised" in p.message for p in sf.Plan(steps=[coarse]).check(data))
+    assert not [c for c in run(coarse, data)[2] if "means" in c.guarantee]
+    fine = sf.AdditiveNoise(columns=["PAY"], variance_ratio=0.1, exact=True)
+    assert not [p for p in sf.Plan(steps=[fine]).check(data) if "promised" in p.message]
+    assert [c for c in run(fine, data)[2] if "means" in c.guarantee]

@@ -29,7 +29,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import polars as pl
 
@@ -230,7 +230,8 @@ class Mask(Told):
         secret, step = as_seed(seed), self.id or self.name
         draws = secret.draws(step) if common_random_numbers else self.draws(bound_to(secret, data), step)
         masked, notes, _ = self.carry_out(data, draws)
-        unwise = [p.message for p in self.check(data.schema, data._types) if p.severity == "warning"]
+        said = [*self.check(data.schema, data._types), *self.foresees(data)]
+        unwise = [p.message for p in said if p.severity == "warning"]
         for sentence in dict.fromkeys([*unwise, *notes.warnings]):
             logging.getLogger("sfumato").warning("%s: %s", self.id or self.name, sentence)
         return masked
@@ -274,9 +275,21 @@ class Mask(Told):
         if failed:
             raise GuaranteeError(
                 "\n".join(f"{self.name} broke its guarantee: {c.guarantee}: {c.detail}" for c in failed),
-                hint="nothing was released; this is a defect of the mask or of its parameters",
+                hint=f"nothing was released; {_blame(data, self.touches(data))}",
             )
         return masked, notes, checks
+
+
+_NARROW: Final = (pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Float32)
+
+
+def _blame(data: Microdata, columns: Sequence[str]) -> str:
+    """What may be behind a broken promise: a type too narrow for what the mask makes, or a defect."""
+    narrow = [c for c in columns if c in data.columns and data.dtype(c) in _NARROW]
+    if not narrow:
+        return "this is a defect of the mask or of its parameters"
+    named = ", ".join(f"{c} is {data.dtype(c)}" for c in narrow[:5]) + (" …" if narrow[5:] else "")
+    return f"{named}, which may be too narrow for it: read it as Int64 or Float64"
 
 
 def _refuse(problems: Sequence[Problem], name: str) -> None:

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from sfumato.contract.context import Context
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Measure
@@ -30,6 +32,7 @@ from sfumato.contract.parameters import Declared
 from sfumato.data.merge import merged
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
+from sfumato.data.usable import odd_type
 from sfumato.draws import Seed
 from sfumato.errors import (
     InputError,
@@ -45,8 +48,6 @@ from sfumato.plan.parts import FORMAT, Limit, ReleaseOptions, limits_of
 from sfumato.plan.reader import read_parts
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from sfumato.run.run import Run
 
 
@@ -234,6 +235,13 @@ class Plan:
         for at, one in enumerate(self.measures):
             own = [*one.check(data.schema, types), *one.check_units()]
             out += [_at(p, lines, "measure", at) for p in own]
+        for column, dtype in types.items():
+            word = odd_type(dtype) if dtype != pl.Null and column not in self.release.drop else None
+            if word is not None:
+                line = plan_source.line_of(lines, ("release",))
+                message = f"{column} holds {word}, which can't be checked and aren't released"
+                hint = "name it in `drop` under [release], or make plain columns of it before"
+                out.append(Problem(line, message, hint))
         for option in ("drop", "identifiers"):
             for column in getattr(self.release, option):
                 if column not in types:

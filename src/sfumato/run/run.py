@@ -34,6 +34,7 @@ from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
 from sfumato.run.derivable import WAY_OUT, Derivation, derivable
 from sfumato.run.exposure import exposure
+from sfumato.run.formulas import formulas
 from sfumato.run.predictable import predictable
 from sfumato.run.unmasked import as_collected, cautions
 from sfumato.run.verdict import Verdict, judged
@@ -179,6 +180,7 @@ def carry_out(
     said += [f"{d} ({WAY_OUT})" if d.certain else str(d) for d in back]
     if measure:
         said += predictable(data, current, released)
+    said += formulas(current, released, plan.release.format)
     if not plan.release.shuffle:
         ordered = [r.id for r in records if r.mask.needs_shuffle]
         if ordered:

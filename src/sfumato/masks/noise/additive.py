@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
@@ -42,6 +42,9 @@ from sfumato.masks.noise.notes import (
     note_result,
 )
 from sfumato.stats.covariance import cholesky_root, polished, rank_of
+
+MOST_PROMISED: Final = 0.05
+"""The loosest tolerance that a promise of exact moments may have, in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +246,20 @@ class AdditiveNoise(RowsMask):
             if word is not None:
                 hint = "say non_negative = true, or give `lower` and `upper` bounds"
                 out.append(Problem(0, word, None if self.exact else hint, severity="warning"))
+        if self.exact:
+            columns = self._vector(data, self._rules(data))
+            loose = self._rounding_error(data, columns)
+            if loose > MOST_PROMISED:
+                out.append(
+                    Problem(
+                        0,
+                        f"rounding {', '.join(columns)} to their units may move a moment by "
+                        f"{100 * loose:.3g}% of its standard deviations, so `exact` moments aren't promised",
+                        "set round_to_unit = false for floats, or give the columns in finer units",
+                        severity="warning",
+                        parameter="exact",
+                    )
+                )
         return out
 
     def changes(self, data: Microdata) -> Sequence[str]:
@@ -297,6 +314,8 @@ class AdditiveNoise(RowsMask):
         columns = self._vector(data, self._rules(data))
         plain = all(bool(data.eligible(c).all()) for c in columns)
         tolerance = max(1e-9, self._rounding_error(data, columns))
+        if tolerance > MOST_PROMISED:
+            return []  # a promise that says nothing; `foresees` says so
         if self.rescale and plain and not self.within:
             return [SameMoments(columns, tolerance=tolerance)]
         factor = 1.0 if self.rescale else 1.0 + self.variance_ratio
@@ -316,7 +335,15 @@ class AdditiveNoise(RowsMask):
             if len(values) > 1 and values.std() > 0:
                 grain = np.finfo(np.float32 if data.dtype(column) == pl.Float32 else np.float64).eps
                 worst = max(worst, (unit or 8 * grain * np.abs(values).max()) / values.std())
-        return float(2 * worst * np.sqrt(1 + self.variance_ratio) + worst**2)
+        scale = np.sqrt(1 + self.variance_ratio)
+        surely = 2 * worst * scale + worst**2
+        if self.within or len(data) < 2:
+            return float(surely)
+        # Up or down at random: the errors of n records, each of variance 1/4 unit² at most, average out;
+        # eight standard errors of a variance. Totals carry the errors of their parts.
+        parts = 1 + max((len(p) for _, p in touched_rules(data.schema.sums, self.columns)), default=0)
+        chance = 8 * worst * scale * np.sqrt(parts / len(data))
+        return float(min(surely, chance + parts * worst**2 * (0.25 + 2 / np.sqrt(len(data)))))
 
     def _bounds(self, data: Microdata) -> tuple[dict[str, float], dict[str, float]]:
         low, high = dict(self.lower), dict(self.upper)
