@@ -338,3 +338,21 @@ def test_columns_apart_may_miss_values_in_different_records() -> None:
     for column in ("A", "B"):
         assert masked[column].mean() == pytest.approx(frame[column].mean(), rel=1e-12)
     assert masked["B"].null_count() == frame["B"].null_count() > 0
+
+
+def test_halving_keeps_groups_large_enough_and_loses_little_more_than_mdav() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 4))
+    data = sf.Microdata(pl.DataFrame({c: x[:, j] for j, c in enumerate("ABCD")}))
+    loss = {}
+    for method in ("mdav", "halving"):
+        mask = sf.Microaggregate(columns=list("ABCD"), k=5, method=method)
+        masked = mask.mask(data, seed=1).frame
+        counts = masked.group_by(masked.columns).len()["len"]
+        assert counts.min() >= 5
+        assert counts.max() <= 9
+        loss[method] = float(((masked.to_numpy() - x) ** 2).sum())
+    assert loss["halving"] < 1.1 * loss["mdav"]
+    order = rng.permutation(3000)
+    again = sf.Microaggregate(columns=list("ABCD"), k=5, method="halving").mask(data.frame[order], seed=1)
+    np.testing.assert_allclose(again.frame.to_numpy(), masked.to_numpy()[order])

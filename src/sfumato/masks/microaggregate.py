@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from sfumato.draws import Draws
 from sfumato.errors import MaskError
 from sfumato.masks.noise.fit import refuse_huge
 from sfumato.parallel import in_threads
+from sfumato.stats.clusters import atoms, gather
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,10 @@ class Microaggregate(Mask):
     Means are kept; variances shrink by the within-group part, which is reported as
     ``information_loss_percent`` = 100 · SSE/SST on the standardised columns. Whole numbers are rounded.
     Records with a missing, imputed or top- or bottom-coded value in one of the columns stay as they
-    are. It takes time in proportion to n²/k in each stratum.
+    are. MDAV takes time in proportion to n²/k in each stratum; ``method="halving"`` cuts the file across its
+    longest axis first and gathers small parts by MDAV, in O(n log n): for files of more than some ten
+    thousand records, at nearly the same loss. Its groups depend on the values alone (records alike in all
+    columns are never parted), not on the order of the file.
 
     Reference: Domingo-Ferrer, J., Torra, V. (2005). Ordinal, continuous and heterogeneous k-anonymity
     through microaggregation. DMKD 11, 195-212; Hansen, S., Mukherjee, S. (2003). A polynomial algorithm
@@ -54,6 +58,11 @@ class Microaggregate(Mask):
     k: int = parameter(3, doc="How many records a group has at least.", at_least=2, public=True)
     within: tuple[str, ...] = parameter(
         (), doc="No group crosses the strata of these columns.", columns=True, public=True
+    )
+    method: Literal["mdav", "halving"] = parameter(
+        "mdav",
+        doc="Groups of several columns by MDAV, or by cuts and then MDAV, for large files.",
+        public=True,
     )
     together: bool = parameter(
         True, doc="Whether records are grouped on all columns at once, or each column by itself.", public=True
@@ -130,6 +139,11 @@ class Microaggregate(Mask):
                 f"with values (the smallest has {int(small.min())})",
                 hint="stratify by fewer or coarser columns, or lower `k`",
             )
+        if self.method == "halving" and values.shape[1] > 1:
+            codes = [np.unique(column, return_inverse=True)[1].astype(np.int32) for column in values.T]
+            found = atoms(codes, strata)
+            where = standard[found.first].astype(np.float32)
+            return gather(where, found, strata[found.first], self.k).label[found.of]
         starts = np.cumsum(sizes) - sizes
 
         def work(stratum: int) -> tuple[IntArray, IntArray]:
