@@ -177,15 +177,19 @@ def _largest_gap(
     coded: Sequence[tuple[Levels, Levels]], tables: Sequence[Sequence[FloatArray]], rows: IntArray
 ) -> float:
     """The largest change of a mean product of two columns' features among these records."""
+    from sfumato.kernels.shuffle import moment_gap
+
     owner = np.concatenate([[j] * len(t) for j, t in enumerate(tables)]).astype(np.int64)
     sides = []
     for side in (0, 1):
-        made = [
-            table[pair[side].codes[rows]] for pair, own in zip(coded, tables, strict=True) for table in own
-        ]
-        matrix = np.column_stack(made) if made else np.zeros((len(rows), 0))
-        sides.append(matrix.T @ matrix / len(rows))
-    gap = np.abs(sides[1] - sides[0])
+        made = np.empty((len(rows), len(owner)), np.float32)
+        u = 0
+        for pair, own in zip(coded, tables, strict=True):
+            for table in own:
+                made[:, u] = table.astype(np.float32)[pair[side].codes[rows]]
+                u += 1
+        sides.append(made)
+    gap = np.abs(moment_gap(sides[1], sides[0]))
     gap[owner[:, None] == owner[None, :]] = 0.0
     return float(gap.max(initial=0.0))
 
