@@ -28,8 +28,11 @@ class Microaggregate(Mask):
     Records are grouped by MDAV (maximum distance to the average vector) on the standardised columns:
     the record farthest from the centroid of those left and its k − 1 nearest form a group, then the
     record farthest from it and its nearest, until fewer than 3k are left. Groups have k to 2k − 1
-    records. With ``together=False`` each column is grouped by itself, optimally (least within-group
-    sum of squares): less is lost, and less protected, since groups differ from column to column.
+    records. With ``method="pca"`` records are sorted by their first principal component and cut into
+    groups that are optimal along it: n log n in place of n²/k, for files too large for MDAV, at a
+    greater loss. With ``together=False`` each column is grouped by itself, optimally (least
+    within-group sum of squares): less is lost, and less protected, since groups differ from column
+    to column.
 
     Means are kept; variances shrink by the within-group part, which is reported as
     ``information_loss_percent`` = 100 · SSE/SST on the standardised columns. Whole numbers are rounded.
@@ -68,9 +71,15 @@ class Microaggregate(Mask):
         True, doc="Whether records are grouped on all columns at once, or each column by itself.", public=True
     )
 
+    method: str = parameter(
+        "mdav", doc="How similar records are found.", choices=("mdav", "pca"), public=True
+    )
+
     def _check(self) -> Sequence[Fault]:
         if not self.columns:
             return [("`columns` must name at least one column", None, "columns")]
+        if self.method == "pca" and not self.together:
+            return [("`method` is about columns grouped together", "leave `together` out", "method")]
         both = [c for c in self.columns if c in self.within]
         if both:
             return [(f"{both[0]} can't be aggregated within itself", "take it out of `within`")]
@@ -115,7 +124,7 @@ class Microaggregate(Mask):
                 spread = float((x**2).sum())
                 if spread:
                     loss += [float(((x - means[groups]) ** 2).sum()) / spread, 1.0]
-                new[column] = _replaced(data.column(column), chosen, means[groups] + centre)
+                new[column] = replaced(data.column(column), chosen, means[groups] + centre)
             name = "+".join(block)
             notes.figure("information_loss_percent", float(100 * loss[0] / loss[1]) if loss[1] else 0.0, name)
             notes.figure("groups", int((sizes > 0).sum()), name)
@@ -148,10 +157,11 @@ class Microaggregate(Mask):
 
         def work(stratum: int) -> tuple[IntArray, IntArray]:
             rows = order[starts[stratum] : starts[stratum] + sizes[stratum]]
-            if values.shape[1] > 1:
+            if values.shape[1] > 1 and self.method == "mdav":
                 return rows, mdav(np.ascontiguousarray(standard[rows]), self.k)
-            rows = rows[np.argsort(standard[rows, 0], kind="stable")]
-            return rows, group_sorted(np.ascontiguousarray(standard[rows, 0]), self.k)
+            line = standard[rows, 0] if values.shape[1] == 1 else _first_component(standard[rows])
+            ascending = np.argsort(line, kind="stable")
+            return rows[ascending], group_sorted(np.ascontiguousarray(line[ascending]), self.k)
 
         out = np.zeros(len(values), np.int64)
         used = 0
@@ -159,6 +169,13 @@ class Microaggregate(Mask):
             out[rows] = group + used
             used += int(group.max()) + 1
         return out
+
+
+def _first_component(values: FloatArray) -> FloatArray:
+    """The scores on the direction of largest variance; its largest loading is positive."""
+    centred = values - values.mean(axis=0)
+    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    return np.asarray(centred @ (direction * np.sign(direction[np.argmax(np.abs(direction))])))
 
 
 def eligible(data: Microdata, columns: Sequence[str]) -> BoolArray:
@@ -170,7 +187,7 @@ def _single(data: Microdata, columns: Sequence[str]) -> bool:
     return any(data.dtype(c) == pl.Float32 for c in columns)
 
 
-def _replaced(series: pl.Series, rows: IntArray, values: FloatArray) -> pl.Series:
+def replaced(series: pl.Series, rows: IntArray, values: FloatArray) -> pl.Series:
     """The column with some values replaced, in its own type (whole numbers rounded)."""
     physical = series.to_physical()
     if physical.dtype.is_integer():
