@@ -88,3 +88,23 @@ def test_substrings_do_not_mislead(name):
     assert not words.is_money(name)
     assert not words.is_weight(name)
     assert words.key_topic(name) != "age"
+
+
+def test_a_plan_for_many_columns_can_be_read():
+    """One line a column at most, families in a word, and still the plan that was meant."""
+    rng = np.random.default_rng(5)
+    n, frame = 300, {"SEX": np.tile([1, 2], 150), "AGE": rng.integers(18, 90, 300)}
+    frame |= {f"Q{k:03d}": rng.integers(1, 6, n) for k in range(1, 201)}
+    frame |= {f"AMT{k}": rng.lognormal(6, 1, n).astype(int) for k in range(1, 91)}
+    frame |= {"WGT": rng.gamma(5, 100, n)} | {f"WGTREP{k}": rng.gamma(5, 100, n) for k in range(1, 58)}
+    found = suggest(pl.DataFrame(frame))
+    assert len(found.types) == 350
+    text = plan_text("wide.csv", found)
+    lines = text.split("\n")
+    assert len(lines) < 350, "no more than a line a column"
+    assert max(len(x) for x in lines) < 125
+    assert "WGTREP1 … WGTREP57 (57)" in text
+    assert "Q001 … Q200 (200)" in text
+    schema = sf.Plan.loads(text).schema
+    assert schema is not None
+    assert (schema.weight, schema.sensitive) == ("WGT", tuple(f"AMT{k}" for k in range(1, 91)))

@@ -17,6 +17,9 @@ from sfumato.plan.suggest.ratios import find_ratios
 from sfumato.plan.suggest.sums import find_sums
 
 _MOST_TEXTS: Final = 1_000
+_MANY_NUMBERS: Final = 60
+_FEW: Final = 12
+_ORDERED: Final = ("age", "birth", "household size")
 
 
 def with_codes(look: Look, schema: Schema) -> Schema:
@@ -43,7 +46,12 @@ def _details(look: Look, schema: Schema, column: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
     dtype = look.data.dtype(column)
     if own.kind is None and facts.is_number and column in (*schema.keys, *schema.geography):
-        ordered = words.has(column, words.ORDERED) or facts.looks_like_age or facts.looks_like_year
+        ordered = (
+            words.has(column, words.ORDERED)
+            or words.key_topic(column) in _ORDERED
+            or facts.looks_like_age
+            or facts.looks_like_year
+        )
         out["kind"] = "ordinal" if ordered and not own.labels else "categorical"
     elif own.kind is None and column in schema.sensitive and facts.whole and facts.distinct <= 12:
         out["kind"] = "categorical"
@@ -122,6 +130,8 @@ def with_rules(look: Look, schema: Schema, drop: Sequence[str]) -> Schema:
     replicates = look.design.get("replicate weights", ())
     skip = {schema.id, schema.household, schema.weight, *schema.geography, *drop, *replicates}
     numeric = [c for c in data.columns if data.is_numeric(c) and c not in skip and not schema[c].labels]
+    if len(numeric) > _MANY_NUMBERS:  # then answers of a few codes aren't tried as parts
+        numeric = [c for c in numeric if look.facts[c].distinct > _FEW]
     exact = {t: p for t, p in find_sums(data, numeric).items() if not schema[t].sum_of}
     for total, parts in exact.items():
         schema = schema.with_variable(total, sum_of=parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,8 @@ _BARE: Final = re.compile(r"^[A-Za-z0-9_-]+$")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _WIDTH: Final = 100
 _RELEASE_FORMATS: Final = {
-    ".csv": "csv", ".gz": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".arrow": "arrow",
+    ".csv": "csv", ".gz": "csv", ".txt": "csv", ".dat": "csv", ".raw": "csv", ".tsv": "tsv", ".tab": "tsv",
+    ".xlsx": "csv", ".xlsm": "csv", ".xlsb": "csv", ".xls": "csv", ".ods": "csv", ".arrow": "arrow",
     ".feather": "arrow", ".ipc": "arrow", ".sav": "sav", ".zsav": "sav", ".dta": "dta", ".asc": "asc",
 }  # fmt: skip
 _ROLE_NOTES: Final = {
@@ -31,7 +33,11 @@ _ROLE_NOTES: Final = {
     "weight": "how many people a record stands for",
     "strata": "",
 }
-_DETAILS: Final = ("kind", "missing", "top", "bottom", "unit", "sum_of")
+_DETAILS: Final = ("kind", "missing", "top", "bottom", "unit", "sum_of", "residual", "ratio_of", "times")
+_MOST_REASONS: Final = 12
+_WIDE: Final = 60
+_LEAST_FAMILY: Final = 4
+_NUMBERED: Final = re.compile(r"^(.*?)_?\d+$")
 _WINDOW_PERCENT: Final = 5
 _RATE_PERCENT: Final = 10
 _MOST_ATTACKED: Final = {0: 20_000, 3: 100_000}
@@ -108,8 +114,18 @@ def value(content: Any) -> str:
         flat = f"[{', '.join(parts)}]"
         if len(flat) <= _WIDTH:
             return flat
-        return "[\n" + "".join(f"    {p},\n" for p in parts) + "]"
+        return "[\n" + "".join(f"    {line}\n" for line in _filled(parts)) + "]"
     return repr(content)
+
+
+def _filled(parts: Sequence[str]) -> list[str]:
+    """Several values a line, each with its comma."""
+    lines = [""]
+    for part in parts:
+        if lines[-1] and len(lines[-1]) + len(part) > _WIDTH - 6:
+            lines.append("")
+        lines[-1] += f"{' ' if lines[-1] else ''}{part},"
+    return lines
 
 
 def _commented(texts: Iterable[str], indent: str = "# ") -> list[str]:
@@ -130,29 +146,82 @@ def _roles(found: Suggestion) -> list[str]:
             continue
         columns = [said] if isinstance(said, str) else list(said)
         out += _commented([f"{role}: {note}" if note else role])
-        out += _commented(
-            (f"{c}: {'; '.join(found.reasons[c])}" for c in columns if c in found.reasons), "#   "
-        )
+        out += _reasons(found, columns)
         out.append(f"{role} = {value(said if isinstance(said, str) else list(said))}")
-    out += _commented(found.notes)
+    for part, columns_of in found.design.items():
+        out += _wrapped(f"{part}: {together(columns_of)} (no role; released as they are)")
+    for fine, coarse in found.nested.items():
+        out += _wrapped(f"{', '.join(coarse)}: coarser codes of {fine}, which tell nothing more than it does")
+    for note in found.notes:
+        out += _wrapped(note)
     return [*out, ""]
 
 
+def _reasons(found: Suggestion, columns: Sequence[str]) -> list[str]:
+    """Why each column has its role: a line a column where they are few, a line a reason where many."""
+    told = [c for c in columns if c in found.reasons]
+    if len(told) <= _MOST_REASONS:
+        return _commented((f"{c}: {'; '.join(found.reasons[c])}" for c in told), "#   ")
+    groups: dict[str, list[str]] = {}
+    for c in told:
+        # "12 values" and "900 values" are one reason.
+        groups.setdefault(re.sub(r"[:;] [\d,]+ (values|of them).*", "", found.reasons[c][0]), []).append(c)
+    return [line for why, those in groups.items() for line in _wrapped(f"{why}: {together(those)}", "#   ")]
+
+
+def together(names: Sequence[str]) -> str:
+    """Names in a row, numbered families as their ends.
+
+    >>> together(["WT1", "WT2", "WT3", "WT4", "SEX"])
+    'WT1 … WT4 (4), SEX'
+    """
+    families: dict[str, list[str]] = {}
+    for name in names:
+        match = _NUMBERED.match(name)
+        families.setdefault(match[1] if match else f"\0{name}", []).append(name)
+    out = []
+    for those in families.values():
+        if len(those) >= _LEAST_FAMILY:
+            out.append(f"{those[0]} … {those[-1]} ({len(those)})")
+        else:
+            out += those
+    return ", ".join(out)
+
+
 def _variables(found: Suggestion) -> list[str]:
-    out: list[str] = []
+    """A line a column; in a file of many columns those of the same details stand together."""
+    rows: list[tuple[str, str, str]] = []
     for column in found.types:
         variable: Variable = found.schema[column]
-        details = {n: getattr(variable, n) for n in _DETAILS if getattr(variable, n) not in (None, ())}
+        details = {n: getattr(variable, n) for n in _DETAILS if getattr(variable, n) not in (None, (), False)}
         if not details:
             continue
-        out.append(f"[variables.{key(column)}]")
-        if variable.label:
-            out += _commented([variable.label])
         reasons = found.reasons.get(column, ())
-        out += _commented(reasons if found.schema.role_of(column) is None else reasons[1:])
-        out += [f"{name} = {value(content)}" for name, content in details.items()]
-        out.append("")
-    return out
+        reasons = reasons if found.schema.role_of(column) is None else reasons[1:]
+        why = "; ".join([*([variable.label] if variable.label else []), *reasons])
+        rows.append((key(column), value(details), why))
+    if not rows:
+        return []
+    out = ["[variables]"]
+    if len(found.types) <= _WIDE:
+        for name, details_text, why in rows:
+            out += [*_wrapped(why), f"{name} = {details_text}"] if why else [f"{name} = {details_text}"]
+        return [*out, ""]
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, details_text, why in rows:
+        plain = why if "sum_of" in details_text or "ratio_of" in details_text else ""
+        groups.setdefault(f"{details_text}\0{plain}", []).append((name, details_text))
+    for mark, those in groups.items():
+        why = mark.partition("\0")[2]
+        out += _wrapped(why) if why else []
+        out += [f"{name} = {details_text}" for name, details_text in those]
+    return [*out, ""]
+
+
+def _wrapped(text: str, indent: str = "# ") -> list[str]:
+    """A comment on as many lines as it needs."""
+    lines = textwrap.wrap(comment(text), _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [f"{indent}{'  ' if at else ''}{line}" for at, line in enumerate(lines)]
 
 
 def _amounts(found: Suggestion) -> list[str]:
@@ -300,13 +369,15 @@ def _release(path: PurePath, found: Suggestion, drop: Sequence[str]) -> list[str
     return [
         "[release]",
         "# ids and names go; a release gets new ids where it needs them",
-        *_commented(
-            (f"{c}: {'; '.join(found.reasons[c])}" for c in found.drop if found.schema.role_of(c) is None),
-            "#   ",
-        ),
+        *_reasons(found, [c for c in found.drop if found.schema.role_of(c) is None]),
         f"drop = {value(list(dict.fromkeys([*found.drop, *drop])))}",
         "# the order of records could link the release to its source",
         "shuffle = true",
+        *(
+            ["# a spreadsheet is read, but not written: the release is delimited text"]
+            if path.suffix.casefold() in (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+            else []
+        ),
         f"format = {value(_RELEASE_FORMATS.get(path.suffix.casefold(), 'parquet'))}",
         "",
     ]

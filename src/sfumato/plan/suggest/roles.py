@@ -20,7 +20,7 @@ from sfumato.plan.suggest import words
 from sfumato.plan.suggest.areas import find_geography
 from sfumato.plan.suggest.design import find_household, find_weight, note_parts, note_person_number
 from sfumato.plan.suggest.details import with_codes, with_rules
-from sfumato.plan.suggest.draft import plan_text
+from sfumato.plan.suggest.draft import plan_text, together
 from sfumato.plan.suggest.facts import Facts
 from sfumato.plan.suggest.identifiers import direct
 from sfumato.plan.suggest.keys import find_keys, find_sensitive
@@ -208,6 +208,6 @@ def _left_over(
         elif column not in design and column not in coarser:
             plain.append(column)
     if plain:
-        listed = ", ".join(plain)
+        listed = together(plain)
         look.notes.append(f"no role was found for {listed}: they are released as they are")
     return out

@@ -25,6 +25,7 @@ _SAMPLE: Final = 400
 _SCALES: Final = (1, 10, 100, 1000, 10_000)
 _MOST_COLUMNS: Final = 400
 _QUADS_UP_TO: Final = 150
+_FITTED_UP_TO: Final = 80
 _TRIPLES_UP_TO: Final = 40
 """Beyond this many columns only sums of up to four are searched by hashes."""
 _FEWEST_RECORDS: Final = 30
@@ -179,7 +180,7 @@ def _by_fit(
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Totals of many components, by least squares on the columns that aren't totals themselves."""
     n, m = sample.shape
-    if n <= m + 5:
+    if n <= m + 5 or m > _FITTED_UP_TO:
         return
     size = np.maximum(np.abs(sample).max(axis=0), 1.0)
     scaled = sample / size
