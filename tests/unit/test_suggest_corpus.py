@@ -104,7 +104,7 @@ def test_a_plan_for_many_columns_can_be_read():
     assert len(lines) < 350, "no more than a line a column"
     assert max(len(x) for x in lines) < 125
     assert "WGTREP1 … WGTREP57 (57)" in text
-    assert "Q001 … Q200 (200)" in text
+    assert "… Q200 (198)" in text, "two of them fill up the keys"
     schema = sf.Plan.loads(text).schema
     assert schema is not None
     assert (schema.weight, schema.sensitive) == ("WGT", tuple(f"AMT{k}" for k in range(1, 91)))
