@@ -301,7 +301,9 @@ def _recode_keys(found: Suggestion) -> list[str]:
 
 def _any_column(found: Suggestion) -> list[str]:
     singles = {found.schema.id, found.schema.household, found.schema.weight, *found.drop}
-    return [c for c in found.types if c not in singles][:1]
+    return [c for c, t in found.types.items() if c not in singles and found.distinct[c] and str(t) != "Null"][
+        :1
+    ]
 
 
 def _step(found: Suggestion, table: dict[str, Any], why: list[str]) -> list[str]:
