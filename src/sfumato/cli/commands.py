@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Name → what it does. The only list of commands; the modules themselves load when they are called.
 COMMANDS = {
-    "demo": "make the housing deck, mask it, attack it, write a report",
+    "demo": "attack the housing deck as it is, as the paper masks it, and as protect finds it",
     "init": "write a first, commented plan for a data file",
     "protect": "find the plan of least loss that meets limits, carry it out and write the release",
     "check": "find every mistake in a plan without running it",

@@ -1,4 +1,4 @@
-"""``sfumato compare PLAN``."""
+"""``sfumato compare PLAN…``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ HELP = "run a plan over a grid of parameters and draw the risk-utility map"
 EXAMPLE = """  sfumato compare people.toml --vary incomes.window_percent=2,5,10,15 --replicates 10
   sfumato compare people.toml --vary window_percent=1:15:1 --max-risk 0.1 --out maps/people
   sfumato compare people.toml --vary a.rate_percent=1:9:1 --vary b.window_percent=1:9:1 --search
+  sfumato compare swap.toml noise.toml shuffle.toml --out maps/all    (several plans on one map)
   sfumato compare swap.toml --vary n_swap=20,40 --replicates 100 --out tables   (J of its interval_overlap)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", help="the plan (TOML); its measures are the figures compared")
+    parser.add_argument(
+        "plan",
+        nargs="+",
+        help="the plan (TOML), whose measures are the figures compared; several plans for one file are put "
+        "on one map by analyst_loss and the quick intruder",
+    )
     parser.add_argument(
         "--vary",
         action="append",
@@ -53,8 +59,11 @@ def run(args: argparse.Namespace) -> int:
     from sfumato.experiment.outcome import Outcome
     from sfumato.plan.plan import Plan
 
-    plan = Plan.load(args.plan)
     vary = dict(parse_vary(word) for word in args.vary)
+    if len(args.plan) > 1:
+        return _several(args, vary)
+    args.plan = args.plan[0]
+    plan = Plan.load(args.plan)
     experiment = Experiment(plan, vary, replicates=args.replicates)
     chosen = {"risk": args.risk, "loss": args.loss}
     found_by = None
@@ -85,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         best = outcome.best(max_risk=args.max_risk, max_loss=args.max_loss, **chosen)
     if args.out:
         if found:
-            _write_map(Path(args.out), plan.title or Path(args.plan).stem, found)
+            write_map(Path(args.out), plan.title or Path(args.plan).stem, found)
         if overlaps.height:
             overlaps.write_csv(Path(args.out) / OVERLAPS)
     if args.json:
@@ -115,6 +124,62 @@ def run(args: argparse.Namespace) -> int:
         if overlaps.height:
             say(f"overlap of intervals: {folder / OVERLAPS}")
     return OK
+
+
+def _several(args: argparse.Namespace, vary: dict[str, list[Any]]) -> int:
+    """Several plans for one file on one map; what varies is varied in the plans that have it."""
+    from sfumato import registry
+    from sfumato.errors import ParameterError
+    from sfumato.experiment.grid import Experiment
+    from sfumato.experiment.side_by_side import points, side_by_side
+    from sfumato.plan.plan import Plan
+
+    if args.search or args.risk or args.loss:
+        raise ParameterError(
+            "several plans are compared by one loss and one intruder",
+            hint="--search, --risk and --loss go with one plan",
+        )
+    plans: dict[str, Plan] = {}
+    used: set[str] = set()
+    for path in args.plan:
+        plan = Plan.load(path)
+        mine = {name: values for name, values in vary.items() if _has(plan, name)}
+        used |= set(mine)
+        grid = Experiment(plan, mine, measures=[registry.measure("analyst_loss").from_dict({})])
+        for point in grid.points:
+            label = Path(path).stem + (f": {point.label}" if point.values else "")
+            plans[label if label not in plans else f"{label} ({path})"] = point.plan
+    strange = sorted(set(vary) - used)
+    if strange:
+        raise ParameterError(f"--vary {strange[0]}: none of the plans has such a step and parameter")
+    files = {p.data_file().resolve() for p in plans.values()}
+    if len(files) > 1:
+        raise ParameterError("the plans are for different files", hint="a map compares plans for one file")
+    data = next(iter(plans.values())).data()
+    with progress(args.json) as tell:
+        placed = side_by_side(plans, data, replicates=args.replicates, seed=args.seed, progress=tell)
+    found = points(placed)
+    if args.out:
+        Path(args.out).mkdir(parents=True, exist_ok=True)
+        write_map(Path(args.out), "Several plans", found)
+    if args.json:
+        refused = {p.label: p.problem for p in placed if p.problem}
+        print_json({"ok": True, **found, "refused": refused})
+        return OK
+    _show(found)
+    for one in placed:
+        if one.problem:
+            say(f"refused: {one.label}: {one.problem}")
+    say("(the quick intruder puts plans side by side; the battery of `sfumato attack` finds more on swaps)")
+    if args.out:
+        say(f"map: {Path(args.out) / 'map.html'}")
+    return OK
+
+
+def _has(plan: Any, name: str) -> bool:
+    step, _, parameter = name.rpartition(".")
+    labelled = zip(plan.step_ids(), plan.steps, strict=True)
+    return any((not step or step == i) and parameter in type(m).parameters() for i, m in labelled)
 
 
 def _saving(found: Any) -> dict[str, Any]:
@@ -158,7 +223,8 @@ def _show_overlaps(table: Any) -> None:
         say("")
 
 
-def _write_map(folder: Path, title: str, found: dict[str, Any]) -> None:
+def write_map(folder: Path, title: str, found: dict[str, Any]) -> None:
+    """The map as a page of its own."""
     from datetime import UTC, datetime
 
     from sfumato import __version__, report

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
-from sfumato.cli.command import OK, progress, say
+from sfumato.cli.command import FAILED, OK, progress, say
 
-HELP = "make the housing deck, mask it, attack it, write a report"
+HELP = "attack the housing deck as it is, as the paper masks it, and as protect finds it"
 EXAMPLE = """  sfumato demo
   sfumato demo --out my-demo --overwrite"""
 
 PLAN = """\
-# The housing deck of Moore's papers: 64,998 synthetic households, five amounts, four keys.
+# The housing deck of Moore's papers: synthetic households, five amounts, four keys.
 # Edit this plan and run it again:  sfumato run plan.toml --out another-release
 format = 1
 title = "Housing deck, rank swapped"
@@ -44,17 +45,6 @@ columns = ["INCOME", "HOME_VAL", "MORTGAGE", "MAINTAIN", "TAXES"]
 correlation = 0.975
 far_values = "code"
 
-# What analysts lose …
-[[measure]]
-measure = "information_loss"
-columns = ["INCOME", "HOME_VAL", "MORTGAGE", "MAINTAIN", "TAXES"]
-
-# … and what an intruder finds, who has all five amounts and the keys of every household.
-[[measure]]
-measure = "linkage"
-known = ["INCOME", "HOME_VAL", "MORTGAGE", "MAINTAIN", "TAXES"]
-block_on = ["REGION", "BEDROOMS", "BATHS", "YR_BLT"]
-
 [release]
 drop = ["IDNUM"]
 """
@@ -63,16 +53,27 @@ drop = ["IDNUM"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="demo", metavar="DIR", help="the demo's folder (default: demo)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing release of the demo")
+    parser.add_argument(
+        "--records",
+        type=int,
+        default=5_000,
+        metavar="N",
+        help="households of the deck to take (default: 5,000)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    import warnings
+
     import sfumato as sf
     from sfumato import report
-    from sfumato.errors import InputError
+    from sfumato.cli.compare import write_map
+    from sfumato.errors import InputError, SfumatoWarning
+    from sfumato.experiment.side_by_side import points, side_by_side
     from sfumato.io.replaceable import refuse_foreign
 
     folder = Path(args.out)
-    for name in ("housing.parquet", "plan.toml", "release"):
+    for name in ("housing.parquet", "plan.toml", "protected.toml", "map.html", "release"):
         if (folder / name).exists() and not args.overwrite:
             raise InputError(
                 f"{folder / name} exists already; nothing was written",
@@ -81,26 +82,41 @@ def run(args: argparse.Namespace) -> int:
     if args.overwrite:
         refuse_foreign(folder / "release")
     folder.mkdir(parents=True, exist_ok=True)
-    say(f"1  the housing deck → {folder / 'housing.parquet'}")
-    sf.write(sf.decks.housing(), folder / "housing.parquet", overwrite=True)
+    deck = sf.decks.housing()
+    deck = deck.with_frame(deck.frame.head(args.records))
+    say(f"1  {len(deck):,} households of the housing deck → {folder / 'housing.parquet'}")
+    sf.write(deck, folder / "housing.parquet", overwrite=True)
     plan_path = folder / "plan.toml"
     plan_path.write_text(PLAN, encoding="utf-8")
+    paper = sf.Plan.load(plan_path)
+    data = paper.data()
     say(
-        f"2  the plan → {plan_path}",
-        "3  masking, measuring, attacking (the first run compiles the kernels) …",
+        f"2  the paper's mask, a rank swap → {plan_path}",
+        "3  looking for a plan that meets the limits of a public file (the first run compiles kernels) …",
     )
-    with progress() as tell:
-        run_ = sf.Plan.load(plan_path).run(progress=tell)
-    say("", report.brief(report.summary(run_, public=False)))
-    release = run_.release(folder / "release", overwrite=args.overwrite)
-    found = run_.results["linkage"]
+    with progress() as tell, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SfumatoWarning)
+        bare = replace(paper, steps=(), source=None)
+        run_ = sf.protect(data, "public", drop=["IDNUM"], template=bare, progress=tell)
+        plans = {"as collected": bare, "the paper's mask": paper, "found by protect": run_.plan}
+        placed = side_by_side(plans, data, progress=tell)
+    run_.plan.save(folder / "protected.toml", overwrite=True)
+    write_map(folder, "Housing deck", points(placed))
+    say("", report.brief(report.summary(run_, public=False)), "", "side by side (quick intruder):")
+    for one in placed:
+        say(f"  {one.label:<18} finds {one.risk:6.1%} of the households, loss {one.loss:.3f}")
     say(
-        f"What it means: who already has all five amounts and the keys finds {found.rate:.0%} of the",
-        f"households (by chance {found.baseline:.0%}); this mask doesn't stop him. Lower `correlation`,",
-        "recode the keys, or set a limit such as `linkage.rate = { at_most = 0.1 }`, and run the plan again.",
         "",
-        f"release:  {release.public}   (this part is for handing out)",
-        f"internal: {release.internal}   (this part is for the safe)",
+        f"plan:     {folder / 'protected.toml'}   (with what was tried)",
+        f"map:      {folder / 'map.html'}",
+    )
+    if not run_.verdict.safe:
+        say("nothing was released: " + run_.verdict.text)
+        return FAILED
+    release = run_.release(folder / "release", overwrite=args.overwrite)
+    say(
+        f"release:  {release.public}   (for handing out)",
+        f"internal: {release.internal}   (lock this away)",
         f"report:   {(release.internal / 'report.html').resolve()}",
     )
     return OK

@@ -17,21 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
-
 from sfumato import registry
-from sfumato.contract.known import is_number
-from sfumato.contract.own_list import own_list
-from sfumato.data.microdata import IntArray, Microdata, as_microdata
+from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import ParameterError, SfumatoError, SfumatoWarning
 from sfumato.experiment.candidates import Candidate, Workshop, workshop
-from sfumato.linkage.nearest import Intruder, coded, unchanged
+from sfumato.experiment.side_by_side import loss_of, masked_by, quick_rate, some_records
 from sfumato.plan import source as plan_source
 from sfumato.plan.audience import BATTERY, Audience, audience
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
-from sfumato.run.exposure import released_columns
 from sfumato.run.gain import attribute_gain
 from sfumato.run.run import Run, carry_out
 
@@ -151,9 +146,9 @@ class _Trials:
         progress: Progress | None,
     ) -> None:
         self.shop, self.limits, self.seed = shop, limits, seed
-        self.rows = _sample(file, SAMPLE, seed)
+        self.rows = some_records(file, SAMPLE, seed)
         self.sample = file.with_frame(file.frame[self.rows]) if len(self.rows) < len(file) else file
-        self.loss = registry.measure("analyst_loss").from_dict({"keep": list(keep)} if keep else {})
+        self.keep = tuple(keep)
         self.made: list[Trial] = []
         self._tell = progress or (lambda _what, _done, _all: None)
         self._parts = 12
@@ -232,7 +227,7 @@ class _Trials:
         self._tell(f"trying: {words[:60]}", min(len(self.made), self._parts - 1), self._parts)
         plan = self.shop.plan(candidate)
         try:
-            masked = _masked(plan, self.sample, self.seed)
+            masked = masked_by(plan, self.sample, self.seed)
             trial = self._measured(candidate, masked, plan, words, gain=False)
             if not [m for m in trial.misses(self.limits) if m != "gain"]:
                 trial = self._measured(candidate, masked, plan, words, gain=True)
@@ -248,54 +243,22 @@ class _Trials:
         sample = self.sample
         drop = plan.release.drop
         dealt = candidate.deal != "none"
-        rate = _rate(sample, masked, plan, self.seed)
+        rate = quick_rate(sample, masked, plan, self.seed)
         group = candidate.size if dealt else _count(masked, drop)
         out = Trial(candidate, words, rate, 1 / candidate.size if dealt else 1.0, math.nan, group)
         if not gain:
             return replace(out, gain=-math.inf)
         told = attribute_gain(
             sample,
-            lambda part, other: _masked(plan, part, other),
+            lambda part, other: masked_by(plan, part, other),
             plan.steps,
             drop=drop,
             splits=1,
             people=500,
             seed=self.seed,
         )
-        released = masked.with_frame(masked.frame.drop([c for c in drop if c in masked.columns]))
-        judged = [c for c in self.shop.columns if c in sample.columns]
-        loss = self.loss.measure(sample.with_frame(sample.frame.select(judged)), released)
-        return replace(out, gain=told.value, loss=float(loss.value), worst=str(loss.worst))
-
-
-def _sample(file: Microdata, records: int, seed: Seed) -> IntArray:
-    """Records (of whole households) drawn at random, in the file's order."""
-    n = len(file)
-    if n <= records:
-        return np.arange(n)
-    unit = np.arange(n) if file.schema.household is None else file.households(file.schema.household)[0]
-    order = seed.draws("sample").stream().permutation(int(unit.max()) + 1)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return np.flatnonzero(rank[unit] < len(order) * records / n)
-
-
-def _masked(plan: Plan, data: Microdata, seed: Seed) -> Microdata:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SfumatoWarning)
-        return carry_out(plan, data, seed, measure=False).masked
-
-
-def _rate(data: Microdata, masked: Microdata, plan: Plan, seed: Seed, people: int = 500) -> float:
-    """The rate of the quick intruder, who knows everything that is released."""
-    own = own_list(data, masked, plan.steps)
-    columns = [c for c in released_columns(data, masked, plan.release.drop) if c in own.columns]
-    numbers = [c for c in columns if is_number(own, c) and is_number(masked, c)]
-    keys = [c for c in columns if c not in numbers]
-    mine, released = coded((own, masked), numbers, keys)
-    draws = seed.draws("quick intruder")
-    who = np.sort(draws.stream(purpose="people").permutation(len(data))[:people])
-    return Intruder(released, unchanged(mine, released), draws).rate(mine.take(who), who)
+        loss, worst = loss_of(sample, masked, plan, self.keep)
+        return replace(out, gain=told.value, loss=loss, worst=worst)
 
 
 def _count(masked: Microdata, drop: Sequence[str]) -> int:
