@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     )
     with progress() as tell, warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
-        bare = replace(paper, steps=(), source=None)
+        bare = replace(paper, steps=(), source=None, title="Housing deck, protected")
         run_ = sf.protect(data, "public", drop=["IDNUM"], template=bare, progress=tell)
         plans = {"as collected": bare, "the paper's mask": paper, "found by protect": run_.plan}
         placed = side_by_side(plans, data, progress=tell)

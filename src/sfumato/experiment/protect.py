@@ -203,7 +203,8 @@ class _Trials:
             blind = better.candidate.blind if better is not None else True
             out.append(self._least(Candidate(common, "all", least, blind=blind), sizes))
         if ladders.keys:
-            classes = ladders.best(least, rows=self.rows, suppress_at_most=0.0).levels
+            # Twice the size: a split of the sample must still fill the classes.
+            classes = ladders.best(2 * least, rows=self.rows, suppress_at_most=0.0).levels
             out.append(self._least(Candidate(tuple(classes.items()), "within", least), sizes[:1]))
             group = self.limits["group"].at_least if "group" in self.limits else 3
             k = max(2, int(group or 3))

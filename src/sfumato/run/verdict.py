@@ -180,9 +180,21 @@ def _limit_reason(limit: Limit, value: float, ok: bool, results: Results) -> Rea
             found = results[BATTERY]
             if found.figures.get("measured", value) != value:
                 said += f" at most by proof ({found.measured:.1%} measured, within its sampling error)"
+        if limit.figure == "gain":
+            said += _unsure(results[BATTERY].figures.get("gain_error"), value, limit.at_most)
         return Reason(ok, f"{said} ({allowed})", do)
     do = "mask more, or recode keys"
     return Reason(ok, f"{limit.measure}.{limit.figure} is {value:.4g} ({allowed})", do)
+
+
+def _unsure(error: Any, value: float, most: float | None) -> str:
+    """How far the splits differ; a small file can't settle it."""
+    if not isinstance(error, float) or error != error:
+        return ""
+    said = f" ± {2 * error:.3f}"
+    if most is not None and value <= most < value + 2 * error:
+        said += ", which so few records can't settle"
+    return said
 
 
 # -- without limits ---------------------------------------------------------------------------------
