@@ -654,3 +654,50 @@ def test_people_are_known_again_by_id_or_by_their_record() -> None:
     assert len(set(people(one).tolist())) == 3
     marked = Microdata(frame.with_columns(X=pl.lit(9)), {"roles": {"id": "ID"}})
     assert people(marked).tolist() == people(Microdata(frame, {"roles": {"id": "ID"}})).tolist()
+
+
+# -- relations ------------------------------------------------------------------------------------
+
+
+def related(n: int = 400) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    wage = rng.integers(100, 900, n)
+    return pl.DataFrame(
+        {
+            "AGE": rng.integers(18, 80, n),
+            "WAGE": wage,
+            "PAY": np.where(rng.random(n) < 0.8, wage, wage + 7),
+            "NET": (wage * rng.uniform(0.4, 1.0, n)).astype(np.int64),
+            "HEIGHT": rng.integers(1500, 2000, n),
+        }
+    )
+
+
+def test_undeclared_equalities_and_orders_are_found_and_offered() -> None:
+    _, notes = applied(sf.ClusterShuffle(columns=related().columns), Microdata(related()))
+    said = notes.figures["undeclared_relations"]
+    assert [s for s in said if s.startswith("WAGE = PAY in 8") or s.startswith("PAY = WAGE in 8")]
+    assert "NET ≤ WAGE in all records" in said
+    # AGE ≤ HEIGHT is true of any two people: nothing to keep
+    assert not [s for s in said if "HEIGHT" in s]
+    assert any("erodes" in w for w in notes.warnings)
+
+
+def test_a_declared_equality_is_kept_as_often_and_a_declared_order_always() -> None:
+    data = Microdata(
+        related(),
+        {
+            "variables": {
+                "PAY": {"sum_of": ["WAGE"], "residual": True},
+                "WAGE": {"sum_of": ["NET"], "residual": True},
+            }
+        },
+    )
+    masked, notes = applied(sf.ClusterShuffle(columns=data.columns), data)
+    assert "undeclared_relations" not in notes.figures or not any(
+        "PAY = WAGE" in s or "NET ≤ WAGE" in s for s in notes.figures["undeclared_relations"]
+    )
+    frame = masked.frame
+    assert (frame["PAY"] == frame["WAGE"]).sum() == (data.frame["PAY"] == data.frame["WAGE"]).sum()
+    assert (frame["NET"] <= frame["WAGE"]).all()
+    assert (frame["WAGE"] != data.frame["WAGE"]).mean() > 0.5

@@ -26,6 +26,7 @@ from sfumato.masks.cluster_shuffle.deal import (
     regions,
 )
 from sfumato.masks.cluster_shuffle.register import people
+from sfumato.masks.cluster_shuffle.relations import relations
 from sfumato.masks.cluster_shuffle.rules import added_up, divided, total_of
 from sfumato.stats.clusters import in_order
 from sfumato.stats.levels import CodeArray, Levels, blurred, levels_of
@@ -184,6 +185,14 @@ def _note(
                 f"{column.name} has {rare:,} value{'s' if rare != 1 else ''} that fewer than {mask.blur} "
                 "records hold and that can't be averaged: recode them"
             )
+    tied = [frozenset(rule.members) for rule in following(data.schema, mask.columns).rules]
+    found_so = relations(data, following(data.schema, mask.columns).dealt, tied)
+    if found_so:
+        notes.figure("undeclared_relations", [str(r) for r in found_so])
+        told = "; ".join(str(r) for r in found_so[:5]) + (" …" if len(found_so) > 5 else "")
+        notes.warn(
+            f"{told}: what isn't declared erodes (`sum_of` of the one column, naming the other, keeps it)"
+        )
     if exposed:
         raise MaskError(
             "cluster_shuffle: whole clusters share an unusual value of "

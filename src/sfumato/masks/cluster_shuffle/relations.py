@@ -1,0 +1,65 @@
+"""Relations between two numbers that nobody declared, and that a deal would erode: A = B, A ≤ B.
+
+A declared rule holds afterwards; one that isn't declared holds as often as chance and correlation have it.
+``sum_of = ["A"]`` of B declares both: what B has beyond A (0, or never below 0) is dealt like a part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sfumato.data.microdata import Microdata
+
+EQUAL: Final = 0.5
+"""From this share of records on, an equality is worth declaring."""
+BY_CHANCE: Final = 0.05
+"""An order of two columns means something where chance would break it in so many records."""
+_LOOKED_AT: Final = 20_000
+
+
+@dataclass(frozen=True)
+class Relation:
+    """``small`` = ``large`` in ``share`` of the records, or ``small`` ≤ ``large`` in all of them."""
+
+    small: str
+    large: str
+    equal: bool
+    share: float
+
+    def __str__(self) -> str:
+        if self.equal:
+            return f"{self.large} = {self.small} in {self.share:.0%} of the records"
+        return f"{self.small} ≤ {self.large} in all records"
+
+
+def relations(data: Microdata, columns: Sequence[str], tied: Sequence[frozenset[str]] = ()) -> list[Relation]:
+    """The relations of numeric columns, but for those that a rule ties already.
+
+    Zeros in both say nothing, and are left out. A large file is looked at in part.
+    """
+    step = max(1, len(data) // _LOOKED_AT)
+    numbers = [c for c in columns if data.is_numeric(c) and data.kind(c) == "continuous"]
+    values = {c: data.numbers(c)[::step] for c in numbers}
+    out = []
+    for one, two in itertools.combinations(values, 2):
+        if any({one, two} <= group for group in tied):
+            continue
+        a, b = values[one], values[two]
+        rows = np.isfinite(a) & np.isfinite(b) & ((a != 0) | (b != 0))
+        if rows.sum() < 20:
+            continue
+        a, b = a[rows], b[rows]
+        share = float((a == b).mean())
+        if share >= EQUAL:
+            out.append(Relation(two, one, True, share))
+            continue
+        for small, large, x, y in ((one, two, a, b), (two, one, b, a)):
+            # By chance: the same two columns, half the file apart.
+            if (x <= y).all() and (x > np.roll(y, len(y) // 2)).mean() >= BY_CHANCE:
+                out.append(Relation(small, large, False, 1.0))
+    return out
