@@ -195,3 +195,17 @@ def test_a_file_of_categories_alone_is_attacked_whole() -> None:
     tried = sf.run_battery(data, masked).tried
     assert [t.label for t in tried if t.result is None] == []
     assert max(t.result.value for t in tried if t.result is not None) > 0.1
+
+
+def test_the_board_sees_class_sizes_and_groups_counted_by_hand(tmp_path: Path) -> None:
+    """30 records alike, and 20 of area s that are alone with their age."""
+    frame = pl.DataFrame({"AREA": ["n"] * 30 + ["s"] * 20, "AGE": [40] * 30 + list(range(20))})
+    data = sf.Microdata(frame, sf.Schema(keys=["AREA", "AGE"]))
+    run = sf.Plan(steps=[sf.Recode(column="AGE", width=100)]).run(data)
+    sizes = {r["size"]: (r["before"], r["after"]) for r in run.board["sizes"]}
+    assert sizes["1"] == (0.4, 0.0)
+    assert sizes["20 and more"] == (0.6, 1.0)
+    assert run.board["groups"][0] == {"group": "AREA = s", "records": 20, "before": 1.0, "after": 0.0}
+    release = run.release(tmp_path / "release")
+    assert "For the review board" in (release.internal / "report.html").read_text(encoding="utf-8")
+    assert "For the review board" not in release.report.read_text(encoding="utf-8")

@@ -63,6 +63,7 @@ def summary(run: Run, *, public: bool, experiment: Any = None) -> dict[str, Any]
         out["plan"] = {"hash": plan.hash()}
     if not public:
         out["plan"] |= {"text": plan.to_toml(), "data": plan.data_path}
+        out["board"] = _plain(run.board)
         out["seconds"] = float(run.seconds)
         out["warnings"] = [str(w) for w in getattr(run, "warnings", [])]
         out["reproduce"] = "sfumato run plan.toml --seed-file SEED --out RELEASE"

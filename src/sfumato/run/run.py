@@ -32,8 +32,9 @@ from sfumato.plan.audience import BATTERY
 from sfumato.plan.check import vet
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
+from sfumato.run.board import board
 from sfumato.run.derivable import WAY_OUT, Derivation, derivable
-from sfumato.run.exposure import exposure
+from sfumato.run.exposure import exposure, least_group
 from sfumato.run.formulas import formulas
 from sfumato.run.predictable import predictable
 from sfumato.run.unmasked import as_collected, cautions
@@ -123,6 +124,14 @@ class Run:
             [(s.mask, s.notes) for s in self.steps],
             [str(d) for d in self.derivations if d.certain],
         )
+
+    @cached_property
+    def board(self) -> dict[str, Any]:
+        """What a review board asks for: scenario, class sizes, groups; see :mod:`sfumato.run.board`."""
+        steps = [(s.mask, s.notes) for s in self.steps]
+        size, proved, _ = least_group(self.original, self.masked, steps, self.plan.release.drop)
+        limits = [x.limit for x in self.limits]
+        return board(self.original, self.masked, self.plan.release.drop, limits, size if proved else None)
 
     def release(
         self, folder: str | Path, *, overwrite: bool = False, despite_limits: bool = False
