@@ -31,6 +31,7 @@ from sfumato.linkage.points import rank_shares
 
 BINS = 200
 _ROUNDS = 40
+_SHORT = 6
 _LEARNERS = 600  # persons from whom the law is learnt
 _PAIRS = 3_000_000  # or as many as make so many pairs
 _RANDOM_PAIRS = 100_000
@@ -72,7 +73,9 @@ def learn(
         high,
         _random_moves(fields, draws),
     )
-    best = max((lesson.fit(keep, start) for start in _STARTS), key=lambda law: law.log_likelihood)
+    # Short runs from every start tell which is worth finishing.
+    tried = [lesson.fit(keep, lesson.start(keep, m), _SHORT) for m in _STARTS]
+    best = lesson.fit(keep, max(tried, key=lambda law: law.log_likelihood), _ROUNDS)
     names = fields.names[: len(known)]
     kept = {c: float(m) for c, m in zip(names, best.m, strict=True)}
     return Learnt(_weighted(fields, shares, best.m, best.tables), kept, best.log_likelihood, best.rounds)
@@ -98,19 +101,22 @@ class _Lesson:
     high: IntArray
     random: FloatArray
 
-    def fit(self, given: Mapping[str, float], start: float) -> _Law:
-        """EM from one start, until the likelihood stays."""
+    def start(self, given: Mapping[str, float], m: float) -> _Law:
+        """Where EM starts: every value that isn't known to stay does so with probability m."""
+        equals = len(self.shares)
+        kept = [given.get(c, m) for c in self.fields.names[:equals]]
+        tables = np.zeros((len(self.fields), self.random.shape[1]))
+        tables[equals:] = [_first_table(law) for law in self.random[equals:]]
+        return _Law(np.clip(kept, _EDGE, 1 - _EDGE), tables, -np.inf, 0)
+
+    def fit(self, given: Mapping[str, float], law: _Law, rounds: int) -> _Law:
+        """Rounds of EM from a law, until the likelihood stays."""
         from sfumato.kernels.linkage_learn import expected_agreement
 
         size, equals = len(self.fields), len(self.shares)
-        names = self.fields.names[:equals]
-        fixed = np.array([c in given for c in names])
-        m = np.clip([given.get(c, start) for c in names], _EDGE, 1 - _EDGE)
-        tables = np.zeros((size, self.random.shape[1]))
-        for field in range(equals, size):
-            tables[field] = _first_table(self.random[field])
-        score = -np.inf
-        for rounds in range(1, _ROUNDS + 1):
+        fixed = np.array([c in given for c in self.fields.names[:equals]])
+        m, tables, score, done = law.m, law.tables.copy(), -np.inf, 0
+        for done in range(1, rounds + 1):
             fields = _weighted(self.fields, self.shares, m, tables)
             agreed, seen, moved = np.zeros(size), np.zeros(size), np.zeros(tables.shape)
             before = score
@@ -119,13 +125,14 @@ class _Lesson:
                     self.rows, self.low, self.high, fields.arrays(), self.equal_of, agreed, seen, moved
                 )
             )
-            if score - before < _STAYS or rounds == _ROUNDS:
+            if score - before < _STAYS or done == rounds:
                 break
             share = (agreed[:equals] + 0.5) / (seen[:equals] + 1.0)
             m = np.where(fixed, m, np.clip(share, _EDGE, 1 - _EDGE))
-            for field in range(equals, size):
-                tables[field] = _table(moved[field], self.random[field])
-        return _Law(m, tables, score, rounds)
+            tables[equals:] = [
+                _table(count, far) for count, far in zip(moved[equals:], self.random[equals:], strict=True)
+            ]
+        return _Law(m, tables, score, law.rounds + done)
 
 
 def _fields(
