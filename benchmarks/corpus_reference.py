@@ -40,14 +40,14 @@ LABELS: dict[str, dict[str, str]] = {
         "key": "marital_filing n_persons age_head age_spouse n_under18 dependent_filer",
         "sensitive": "wages wages_head wages_spouse self_employment farm interest_taxable interest_exempt dividends "
         "pensions ira_distributions alimony unemployment social_security real_estate_tax mortgage_interest "
-        "state_local_tax medical_expense charity_cash agi_bin total_income charity_noncash",
+        "state_local_tax medical_expense charity_cash agi_bin total_income",
         "sums": "wages=wages_head+wages_spouse total_income=wages+self_employment+farm+interest_taxable+"
         "interest_exempt+dividends+pensions+ira_distributions+unemployment+social_security",
     },
     "census/acs2011_households.csv": {
         "id": "SERIALNO", "weight": "WGTP", "geography": "REGION DIVISION ST",
-        "key": "PUMA NP BDSP BLD HFL RMSP TEN VEH YBL FPARC HHL HUPAC NOC PARTNER WKEXREL WORKSTAT HHT FES TYPE",
-        "sensitive": "CONP ELEP GASP FULP INSP MHP MRGP RNTP SMP VALP WATP GRNTP GRPIP HINCP FINCP SMOCP OCPIP TAXP AGS FS",
+        "key": "PUMA NP BDSP BLD HFL RMSP TEN VEH YBL FPARC HHL HUPAC NOC PARTNER WKEXREL WORKSTAT",
+        "sensitive": "CONP ELEP GASP INSP MHP MRGP RNTP SMP VALP WATP GRNTP GRPIP HINCP SMOCP OCPIP TAXP AGS FS",
     },
     "census/eusilcP_population.csv": {
         "id": "id", "household": "hid", "geography": "region",

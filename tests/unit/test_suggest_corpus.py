@@ -108,3 +108,14 @@ def test_a_plan_for_many_columns_can_be_read():
     schema = sf.Plan.loads(text).schema
     assert schema is not None
     assert (schema.weight, schema.sensitive) == ("WGT", tuple(f"AMT{k}" for k in range(1, 91)))
+
+
+def test_the_lists_have_no_short_beginnings_and_endings():
+    """Else PARENT would be a rent, and PACKAGE an age."""
+    from sfumato.plan.suggest import vocabulary
+
+    listed = [w for text in vocabulary.load()["names"].values() for w in text.split()]
+    assert len(listed) > 3000
+    assert not [w for w in listed if w.endswith("-") and len(w) < 5]
+    assert not [w for w in listed if w.startswith("-") and len(w) < 6]
+    assert all(words.plain(w) == w for w in listed if w.isascii())

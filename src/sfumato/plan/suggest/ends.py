@@ -30,7 +30,7 @@ def is_top_code(look: Look, column: str, codes: list[float]) -> bool:
     at = values == codes[0]
     rest = np.isfinite(values) & ~at
     hours = words.has(column, words.HOURS) and codes[0] < _MOST_HOURS
-    near = bool(rest.any()) and float(values[rest].max()) >= 0.85 * codes[0]
+    near = bool(rest.any()) and float(values[rest].max()) >= 0.8 * codes[0]
     if at.sum() < _FEWEST or rest.sum() < 50:
         return hours and near
     evidence, strength = 0.0, 0.0
@@ -39,7 +39,8 @@ def is_top_code(look: Look, column: str, codes: list[float]) -> bool:
         evidence += score
         strength += size
     if strength > 0:
-        return evidence > 0.35 * strength and evidence > 3 * np.sqrt(strength / at.sum())
+        risen = evidence > 0.35 * strength and evidence > 3 * np.sqrt(strength / at.sum())
+        return bool(risen or (hours and near and evidence >= 0))
     return hours and near
 
 

@@ -61,23 +61,29 @@ def _text(facts: Facts) -> str | None:
     several = facts.people * len(facts.texts) >= (1 if remarks else 2) and facts.people > 0.005
     if several and facts.words_each >= 1.5 and not area and not facts.own.labels:
         return "texts in which people are named"
+    nearly = facts.filled >= _LEAST and facts.share_distinct > (0.9 if area else 0.5)
     if area:
-        return None
+        return _NEARLY if nearly else None
     firms = sum(bool(lexicon.NOT_A_PERSON.intersection(t.split())) for t in facts.plain_texts)
     if firms > 0.1 * len(facts.texts) and many > 30 and facts.words_each >= 1.5:
         return "names of firms or bodies"
     if remarks and (facts.words_each >= 1.5 or many > _FEW) and not _place_or_work(name):
         return "remarks, which may name anybody"
-    said = next((w for w, v in _VOCABULARY.items() if words.has(name, v)), None)
-    if said is not None and many > _FEW and not facts.own.labels and not _place_or_work(name):
+    label = f"{name} {facts.own.label or ''}"
+    said = next((w for w, v in _VOCABULARY.items() if words.has(label, v)), None)
+    if (
+        said is not None
+        and (many > _FEW or facts.share_distinct > 0.5)
+        and not facts.own.labels
+        and not _place_or_work(name)
+    ):
         return f"{said}, by the column's name"
     if facts.words_each >= 4 and many > 30 and facts.share_distinct > 0.2:
         return "free text"
-    if facts.filled >= _LEAST and facts.share_distinct > 0.5:
-        return "nearly every record has its own value: dropped until you decide"
-    return None
+    return _NEARLY if nearly else None
 
 
+_NEARLY: Final = "nearly every record has its own value: dropped until you decide"
 _VOCABULARY: Final = {
     "names": words.NAMES, "addresses or contacts": words.CONTACT, "national numbers": words.NATIONAL,
 }  # fmt: skip

@@ -84,7 +84,8 @@ def _measured(facts: Facts) -> bool:
     if not facts.whole:
         return facts.distinct > _FEW
     low, high = facts.digits
-    return facts.distinct > 200 and not looks_coded(facts) and not low == high >= 2
+    coded = looks_coded(facts) or _only_code(facts.name, facts) or low == high >= 2
+    return facts.distinct > 200 and not coded
 
 
 def looks_coded(facts: Facts) -> bool:

@@ -151,7 +151,7 @@ def _identity(look: Look, found: dict[str, str]) -> str | None:
     ids = [c for c in found if look.facts[c].is_code and not look.facts[c].date_texts and look.unique(c)]
     ids = [c for c in ids if "nearly every record" not in found[c] or words.has(c, words.ID)]
     if not ids:
-        panel = [c for c in found if "several records" in found[c]]
+        panel = [c for c in found if "several records" in found[c] or "a number for each" in found[c]]
         return panel[0] if panel else None
     return min(
         ids, key=lambda c: (not words.has(c, words.ID), "people" in found[c], look.data.columns.index(c))
