@@ -166,9 +166,12 @@ def run_battery(
     share_known: float = 0.1,
     seed: Seed | int | None = 0,
     most_pairs: int = MOST_PAIRS,
+    finds: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Battery:
     """Run every attack that fits; one that can't be run is listed with the reason.
+
+    ``finds`` runs only those that look for one kind of thing: ``"records"``, say.
 
     >>> import polars as pl, sfumato as sf
     >>> from sfumato.run.battery import run_battery
@@ -182,6 +185,7 @@ def run_battery(
     attacks, intruder = fitting_attacks(
         first, second, steps, known=known, block_on=block_on, share_known=share_known
     )
+    attacks = [a for a in attacks if finds is None or a.finds == finds]
     pairs = make_blocks(first, second, intruder.block_on, as_seed(seed).draws("battery")).pairs
     tried = []
     for number, attack in enumerate(attacks):

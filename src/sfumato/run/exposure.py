@@ -197,7 +197,10 @@ def _attacked(
     if not known and not same:
         raise MeasureError("no column of the release can be compared with the original")
     masks = [m for m, _ in steps]
-    return run_battery(one, two, masks, known=known, block_on=same, seed=seed, progress=progress), len(one)
+    battery = run_battery(
+        one, two, masks, known=known, block_on=same, seed=seed, finds="records", progress=progress
+    )
+    return battery, len(one)
 
 
 def _comparable(data: Microdata, column: str) -> bool:
