@@ -27,7 +27,7 @@ def _distances(
 @nb.njit(nogil=True, cache=True)
 def _before(distance: FloatArray, names: IntArray, i: int, j: int) -> bool:
     """Whether i is nearer than j; of equals, the record that comes first in the file."""
-    return distance[i] < distance[j] or (distance[i] == distance[j] and names[i] < names[j])
+    return bool(distance[i] < distance[j] or (distance[i] == distance[j] and names[i] < names[j]))
 
 
 @nb.njit(nogil=True, cache=True)

@@ -62,23 +62,20 @@ class Microaggregate(Mask):
     within: tuple[str, ...] = parameter(
         (), doc="No group crosses the strata of these columns.", columns=True, public=True
     )
-    method: Literal["mdav", "halving"] = parameter(
+    method: Literal["mdav", "halving", "pca"] = parameter(
         "mdav",
-        doc="Groups of several columns by MDAV, or by cuts and then MDAV, for large files.",
+        doc="Groups of several columns by MDAV; by cuts and then MDAV, or along the first principal "
+        "component, for large files.",
         public=True,
     )
     together: bool = parameter(
         True, doc="Whether records are grouped on all columns at once, or each column by itself.", public=True
     )
 
-    method: str = parameter(
-        "mdav", doc="How similar records are found.", choices=("mdav", "pca"), public=True
-    )
-
     def _check(self) -> Sequence[Fault]:
         if not self.columns:
             return [("`columns` must name at least one column", None, "columns")]
-        if self.method == "pca" and not self.together:
+        if self.method != "mdav" and not self.together:
             return [("`method` is about columns grouped together", "leave `together` out", "method")]
         both = [c for c in self.columns if c in self.within]
         if both:
