@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: demo test lint docs bench reproduce lock test-lowest clean
+.PHONY: demo test lint docs bench hostile reproduce lock test-lowest clean
 
 $(READY): pyproject.toml requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,7 +30,11 @@ docs: $(READY)
 	@echo "the site is in site/index.html"
 
 bench: $(READY)
-	@set -e; for script in $$(ls benchmarks/*.py | grep -v harness.py); do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $$(ls benchmarks/*.py | grep -v -e harness.py -e hostile.py); do echo "== $$script"; $(BIN)/python $$script; done
+
+# Kills, mutations, damaged files, odd frames and values recovered through rules, with counts.
+hostile: $(READY)
+	$(BIN)/python benchmarks/hostile.py
 
 reproduce: $(READY)
 	$(BIN)/sfumato reproduce

@@ -214,6 +214,26 @@ def test_sums_of_every_type_follow(dtype: pl.DataType) -> None:
     assert (masked["ALL"] == masked["A"] + masked["B"] + masked["C"]).all()
 
 
+def test_a_ratio_follows_and_gives_nothing_back() -> None:
+    """A ratio beside its numerator gives the denominator; a denominator that becomes zero leaves no ratio."""
+    rng = np.random.default_rng(9)
+    rent, income = rng.integers(1, 50, 300).astype(float), rng.integers(0, 20, 300) * 100.0
+    share = [r / i if i else None for r, i in zip(rent, income, strict=True)]
+    frame = pl.DataFrame({"RENT": rent, "INCOME": income, "SHARE": share})
+    data = Microdata(frame, {"variables": {"SHARE": {"ratio_of": ["RENT", "INCOME"]}}})
+    assert found(data, hidden(data, "INCOME")) == {"INCOME": int((income > 0).sum())}
+    run = sf.Plan(steps=[sf.RandomSwap(columns=["INCOME"], rate_percent=100)]).run(data, seed=1)
+    out = run.masked.frame
+    assert run.ok
+    zero = out["INCOME"] == 0
+    assert out.filter(zero)["SHARE"].null_count() == zero.sum() > 0
+    there = out.filter(~zero)
+    assert there["SHARE"].null_count() == 0
+    assert ((there["SHARE"] - there["RENT"] / there["INCOME"]).abs() < 1e-12).all()
+    with pytest.raises(SfumatoError, match="RENT / INCOME gives it back"):
+        sf.RandomSwap(columns=["SHARE"], rate_percent=50).mask(data, seed=1)
+
+
 # -- what nobody declared -------------------------------------------------------------------------
 
 

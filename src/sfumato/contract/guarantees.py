@@ -15,7 +15,7 @@ import polars as pl
 
 from sfumato.data.differences import changed, changed_rows, same_memory
 from sfumato.data.microdata import Microdata
-from sfumato.data.rules import Rule, SumOf, judgeable, values_of
+from sfumato.data.rules import Rule, SumOf, judgeable, undefined, values_of
 from sfumato.errors import counted
 
 
@@ -180,6 +180,7 @@ class RuleKept(Guarantee):
         open_ = (there == len(members)) & ~self.rule.holds(now)
         if not self.moved:
             open_ |= there == len(members) - 1
+        open_ &= ~(undefined(self.rule, now) & ~np.isfinite(now[self.rule.result]))
         n = int((self.rule.holds(values_of(before, members)) & open_).sum()) if open_.any() else 0
         return f"the rule {self.rule} is broken in {counted(n, 'record')}" if n else None
 

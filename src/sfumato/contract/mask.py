@@ -189,7 +189,9 @@ class Mask(Told):
         added = tuple(c for c in own if c not in data.columns)
         promised: list[Guarantee] = [SameRecords(added), Untouched(touched)]
         if not self.blanks:
-            promised.append(NothingLost(touched, self.moves_missing))
+            # A ratio whose denominator became zero has no value.
+            whole = tuple(c for c in touched if c not in data.schema.ratios)
+            promised.append(NothingLost(whole, self.moves_missing))
         promised += self.keeps(data)
         said = {g.describe() for g in promised}
         for rule in rules_of(data.schema):

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
-from sfumato.data.rules import Rule, SumOf, judgeable, rules_of, strict, values_of
+from sfumato.data.rules import Rule, SumOf, judgeable, rules_of, strict, undefined, values_of
 from sfumato.data.schema import Schema
 from sfumato.errors import MaskError
 
@@ -117,11 +117,24 @@ def _computed(
         shift = rule.solve(rule.result, new) - rule.solve(rule.result, old)
         result = np.where(rest, old[rule.result] + shift, result)
         rows |= rest
+    # A ratio that has lost its denominator has no value; one that has got one has a value now. Else the
+    # gaps would tell whose denominator was zero.
+    was_none = undefined(rule, old) & ~np.isfinite(old[rule.result])
+    none = (held | was_none) & moved & undefined(rule, new) & np.isfinite(new[rule.result])
+    rows |= was_none & moved & np.logical_and.reduce([np.isfinite(new[p]) for p in rule.parts])
     rows &= np.isfinite(result)
-    if not rows.any():
+    if not (rows | none).any():
         return after
-    counts[rule.result] = counts.get(rule.result, 0) + int(rows.sum())
-    return after.with_columns({rule.result: _in_type(after.column(rule.result), rows, result, rule)})
+    counts[rule.result] = counts.get(rule.result, 0) + int((rows | none).sum())
+    series = after.column(rule.result)
+    if rows.any():
+        series = _in_type(series, rows, result, rule)
+    return after.with_columns({rule.result: _blanked(series, none) if none.any() else series})
+
+
+def _blanked(series: pl.Series, rows: BoolArray) -> pl.Series:
+    blank = pl.select(pl.when(pl.Series(rows)).then(None).otherwise(pl.lit(series))).to_series()
+    return blank.rename(series.name)
 
 
 def _in_type(series: pl.Series, rows: BoolArray, values: FloatArray, rule: Rule) -> pl.Series:
@@ -161,6 +174,7 @@ def _complement(
     if not single.any():
         return after
     single &= rule.holds(values_of(before, rule.members))
+    single &= ~undefined(rule, values_of(after, rule.members))
     free = [m for m in rule.members if m not in named]
     order = [rule.result] if rule.result in free else []
     order += [p for p in reversed(rule.parts) if p in free]
@@ -169,9 +183,7 @@ def _complement(
         rows = single & ~gone[member]
         if not rows.any():
             continue
-        series = after.column(member)
-        blank = pl.select(pl.when(pl.Series(rows)).then(None).otherwise(pl.lit(series))).to_series()
-        after = after.with_columns({member: blank.rename(member)})
+        after = after.with_columns({member: _blanked(after.column(member), rows)})
         counts[member] = counts.get(member, 0) + int(rows.sum())
         single &= ~rows
     return after

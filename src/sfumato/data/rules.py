@@ -119,6 +119,12 @@ class RatioOf:
 Rule: TypeAlias = SumOf | RatioOf
 
 
+def undefined(rule: Rule, values: Values) -> BoolArray:
+    """Where a rule has no result: a ratio to zero."""
+    below = values[rule.parts[-1]]
+    return np.asarray(below == 0) if isinstance(rule, RatioOf) else np.zeros(len(below), dtype=np.bool_)
+
+
 def rules_of(schema: Schema) -> list[Rule]:
     """Every rule of the schema, each after those whose results it uses."""
     found: dict[str, Rule] = {t: SumOf(t, p, schema[t].residual) for t, p in schema.sums.items()}

@@ -104,7 +104,18 @@ class Variable:
         set_(self, "sum_of", tuple(_listed(self.sum_of)))
         set_(self, "ratio_of", tuple(_listed(self.ratio_of)))
         set_(self, "order", tuple(_listed(self.order)))
+        if not isinstance(self.labels, Mapping):
+            raise SchemaError(f"`labels` must be a table of codes and texts, not {self.labels!r}")
+        for code, text in self.labels.items():
+            if isinstance(text, (Mapping, list, tuple)):
+                raise SchemaError(f"the label of {code!r} must be text, not {text!r}", parameter="labels")
         set_(self, "labels", MappingProxyType(dict(self.labels)))
+        for part in self.sum_of:
+            if not isinstance(part, str):
+                raise SchemaError(f"`sum_of` lists column names, not {part!r}", parameter="sum_of")
+        for code in self.order:
+            if isinstance(code, (Mapping, list, tuple)):
+                raise SchemaError(f"`order` lists codes, not {code!r}", parameter="order")
         if self.kind is not None and self.kind not in KINDS:
             raise SchemaError(
                 f"a kind can't be {self.kind!r}", hint=did_you_mean(str(self.kind), KINDS), parameter="kind"
