@@ -163,6 +163,12 @@ def test_every_measure_is_there_by_name_with_what_it_assumes(people, capsys):
     assert "what keys give away" in text
     assert "households: " in text
     assert "(k = 4)" in text  # the plan's own k, said beside the figure
+    assert "only a run can count" not in text
+
+
+def test_steps_that_only_a_run_can_count_are_said(plan, capsys):
+    assert main(["risk", str(plan)]) == 0
+    assert "without local_suppress, which only a run can count" in capsys.readouterr().out
 
 
 def test_the_figures_after_are_those_of_the_run(people, capsys):

@@ -322,6 +322,7 @@ def test_the_whole_population_has_its_own_uniques():
     for model in ("loglinear", "zayatz"):
         found = sf.measure(data, sf.PopulationRisk(keys=["A", "B"], model=model, sampling_percent=100))[0]
         assert found.tau1 == pytest.approx(2)
+        assert found.figures.get("bias_1") is None
 
 
 def test_what_is_refused():

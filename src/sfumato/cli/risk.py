@@ -191,7 +191,9 @@ _SETTINGS = {
 
 
 def _show_panel(found: Panel) -> None:
-    say("", "risk by measure" + (" (before → after)" if found.recodes else ""))
+    say("", "risk by measure" + (" (before → after)" if found.recodes else " (the file as it is)"))
+    if found.not_shown:
+        say(f"  without {', '.join(found.not_shown)}, which only a run can count (sfumato run does)")
     for setting, words in _SETTINGS.items():
         here = [one for one in found.shown if one.measure.setting == setting]
         if not here:

@@ -125,7 +125,7 @@ class PopulationRisk(RiskMeasure):
         return (cls(model="dankar"),) if schema.keys and schema.weight else ()
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
-        out = [*self.check_columns(types), *check_keys(self.keys, self.terms and (), schema, types)]
+        out = [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]
         known = set(chosen_keys(self.keys, (), schema))
         named = {k for t in self.terms for k in t} | set(self.scores)
         out += [
@@ -230,8 +230,8 @@ class PopulationRisk(RiskMeasure):
                 "tau1": tau1,
                 "tau2": tau2,
                 "tau2_rate": tau2 / table.records,
-                "bias_1": found.bias_1,
-                "bias_2": found.bias_2,
+                "bias_1": _known(found.bias_1),
+                "bias_2": _known(found.bias_2),
                 "population_uniques": tau1 * people / table.records,
                 "sdcmicro_1": found.sdcmicro_1,
                 "sdcmicro_2": found.sdcmicro_2,
@@ -250,6 +250,11 @@ _TRIED: Final = {
     "interactions": pl.Int64,
     **dict.fromkeys(("tau1", "tau2", "bias_1", "bias_2"), pl.Float64),
 }
+
+
+def _known(figure: float) -> float | None:
+    """The figure, or None where there is none: JSON has no NaN."""
+    return figure if math.isfinite(figure) else None
 
 
 def _verdict(found: PopulationModel) -> Sequence[str]:
