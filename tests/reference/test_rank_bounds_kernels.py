@@ -127,6 +127,18 @@ def test_candidates_are_counted_on_both_sides(column):
             assert out[j] == sum(k != j and near(values, j, k, windows[s], distance) for k in span)
 
 
+@given(columns(), st.integers(1, 6))
+def test_who_has_too_few_others_is_found(column, least):
+    values, starts, _, distance, _ = column
+    out = np.empty(len(values), np.bool_)
+    windows = np.maximum(np.diff(starts) - 1, 0)  # windows that hold every rank
+    counts = np.empty(len(values), np.int64)
+    rank_bounds.count_candidates(values, starts, windows, distance, counts)
+    wanted = np.repeat(np.minimum(least, windows), np.diff(starts))
+    assert rank_bounds.short_of(values, starts, distance, least, out) == (counts < wanted).sum()
+    assert (out == (counts < wanted)).all()
+
+
 def test_the_rank_that_stays_is_uniform():
     n, window, runs = 21, 6, 6_000
     values, starts, windows = np.arange(float(n)), np.array([0, n]), np.array([window])

@@ -65,6 +65,34 @@ def count_candidates(values, starts, windows, distance, out):  # type: ignore[no
 
 
 @nb.njit(nogil=True, cache=True)
+def short_of(values, starts, distance, least, out):  # type: ignore[no-untyped-def]
+    """Which ranks have fewer than ``least`` others within the distance (or than their stratum has), where
+    every window holds as many ranks. Returns how many there are."""
+    count = 0
+    for s in range(starts.size - 1):
+        start, stop = starts[s], starts[s + 1]
+        wanted = min(least, stop - start - 1)
+        for j in range(start, stop):
+            x = float(values[j])
+            out[j] = False
+            if j + wanted < stop and float(values[j + wanted]) - x <= distance:
+                continue
+            found = 0
+            k = j + 1
+            while k < stop and found < wanted and float(values[k]) - x <= distance:
+                found += 1
+                k += 1
+            k = j - 1
+            while k >= start and found < wanted and x - float(values[k]) <= distance:
+                found += 1
+                k -= 1
+            if found < wanted:
+                out[j] = True
+                count += 1
+    return count
+
+
+@nb.njit(nogil=True, cache=True)
 def pair_bounded(values, starts, windows, distance, rng, source):  # type: ignore[no-untyped-def]
     """The lowest unswapped rank takes a partner uniformly among the unswapped ranks that it may reach.
 
@@ -435,8 +463,8 @@ def leverage_bounded(values, starts, windows, distance, size, out):  # type: ign
 def count_beyond_bounds(values, starts, windows, distance, after):  # type: ignore[no-untyped-def]
     """How many values moved beyond the bounds, whatever the order of equal values.
 
-    ``after[j]`` is what the record of rank j holds now. It may hold anything from ``window`` ranks below
-    its run of ties to as many above, and nothing further than ``distance`` from its old value.
+    ``after[j]`` is what the record of rank j holds now. It may hold anything from ``window`` ranks
+    below its run of ties to as many above, and nothing further than ``distance`` from its old value.
     """
     far_ranks = far_values = 0
     for stratum in range(starts.size - 1):

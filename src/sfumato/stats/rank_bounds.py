@@ -28,7 +28,7 @@ _BULK = 12_288  # bins of the bulk of a long column
 _TAPER = 64  # at r ranks from an end of its stratum, a bin holds at most 1 + r/_TAPER ranks
 _CLOSE = 1e-3  # of the loss that is wanted; re-pairing mends more than that
 _ONE_PAIR = 1 / 8  # of the whole loss that one exchange may cost
-_EXPECT_STEPS = 2_000_000
+_EXPECT_STEPS = 600_000
 
 
 def window_share(goal: float) -> float:
@@ -136,11 +136,12 @@ def _edges(n: int, bulk: int) -> IntArray:
     """Where bins of n ranks start (and the last one ends): single ranks at both ends, ``bulk`` in between."""
     if bulk == 1:
         return np.arange(n + 1, dtype=np.int64)
+    half = n // 2
     steps, r = [0], 0
-    while r < n // 2:
-        r += min(bulk, 1 + r // _TAPER)
-        steps.append(min(r, n // 2))
-    low = np.unique(np.array(steps, dtype=np.int64))
+    while r < half and r < _TAPER * (bulk - 1):
+        r += 1 + r // _TAPER
+        steps.append(min(r, half))
+    low = np.concatenate([steps, np.arange(r + bulk, half, bulk), [half]])
     return np.unique(np.concatenate([low, n - low]))
 
 

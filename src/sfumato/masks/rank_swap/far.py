@@ -20,6 +20,7 @@ from sfumato.masks.rank_swap.ranks import AnyArray, Ranked
 from sfumato.stats.rank_bounds import BoundedLaw, Bounds, calibrate, window_share
 
 Span = tuple[int, int]
+_SOME = 20_000  # ranks from which the distribution of candidates is told
 _MANY = 0.2  # the share of far values above which a small column is swapped by ranks alone
 _HEAP = 4  # times `min_candidates`: a value that so many share isn't coded for a far neighbour's sake
 
@@ -52,13 +53,24 @@ class Bounded:
 
     bounds: Bounds
     variance: float
-    candidates: tuple[float, float, float]
-    """How many others the values have within both bounds: the least, the twentieth part, the median."""
     far: Far | None = None
 
     def part(self, ranked: Ranked) -> Ranked:
         """Those ranks of the column that are swapped within both bounds."""
         return ranked if self.far is None else _part(ranked, self.far.core)
+
+    def candidates(self, ranked: Ranked) -> tuple[int, int, int]:
+        """How many others the values have within both bounds: the least, that of a twentieth, the median."""
+        from sfumato.kernels.rank_bounds import count_candidates
+
+        core = self.part(ranked)
+        if not len(core):
+            return 0, 0, 0
+        counts = np.empty(len(core), dtype=np.int64)
+        count_candidates(core.values, core.starts, self.bounds.windows, self.bounds.distance, counts)
+        some = counts[:: 1 + len(core) // _SOME]
+        low, median = np.quantile(some, [0.05, 0.5], method="inverted_cdf")
+        return int(counts.min()), int(low), int(median)
 
 
 def windows_of(sizes: IntArray, goal: float, least: int) -> IntArray:
@@ -81,44 +93,37 @@ def find_bounds(
     enough others near. In a column so small that the window is hardly wider than ``least`` ranks, most
     values may have too few; it is swapped within the window alone.
     """
-    out, counts = _bounds(ranked, goal, least)
+    from sfumato.kernels.rank_bounds import short_of
+
     small = len(ranked.starts) == 2 and len(ranked) * window_share(goal) < 2 * least
-    part = ranked
-    core: BoolArray | None = None
+    part, core, far = ranked, np.ones(len(ranked), dtype=np.bool_), None
     few = 0
     while True:
-        short = _short(part.sizes, counts, least)
-        if not short.any():
-            return replace(out, candidates=_told(counts))
-        few += int(short.sum())
+        out = replace(_bounds(part, goal, least), far=far)
+        short = np.empty(len(part), dtype=np.bool_)
+        found = int(short_of(part.values, part.starts, out.bounds.distance, least, short))
+        if not found:
+            return out
+        few += found
         if small and few > _MANY * len(ranked):
             return _by_ranks(ranked, goal, least)
-        if core is None:
-            core = np.ones(len(ranked), dtype=np.bool_)
-        core[np.flatnonzero(core)[short]] = False
+        core[np.flatnonzero(short) if far is None else np.flatnonzero(core)[short]] = False
         far = _treated(ranked, Far(core, few), least, between)
         core = far.core.copy()
-        part = _part(ranked, core)
-        out, counts = _bounds(part, goal, least)
-        out = replace(out, far=far)
+        part = _part(ranked, core, places=False)
 
 
 def _by_ranks(ranked: Ranked, goal: float, least: int) -> Bounded:
     """The window alone: a small column has no room for both bounds, and protection comes before R0."""
-    from sfumato.kernels.rank_bounds import count_candidates
-
-    found, counts = _bounds(ranked, goal, least)
+    found = _bounds(ranked, goal, least)
     windows = found.bounds.windows
-    loss = BoundedLaw(ranked.values, ranked.starts).squares(windows, math.inf) / (
-        2.0 * len(ranked) * found.variance
-    )
-    count_candidates(ranked.values, ranked.starts, windows, math.inf, counts)
-    return Bounded(Bounds(windows, math.inf, loss), found.variance, _told(counts))
+    lost = BoundedLaw(ranked.values, ranked.starts).squares(windows, math.inf)
+    loss = lost / (2.0 * len(ranked) * found.variance)
+    return replace(found, bounds=Bounds(windows, math.inf, loss))
 
 
-def _bounds(core: Ranked, goal: float, least: int) -> tuple[Bounded, IntArray]:
-    """Both bounds of values that are all swapped, and how many others each has within them."""
-    from sfumato.kernels.rank_bounds import count_candidates
+def _bounds(core: Ranked, goal: float, least: int) -> Bounded:
+    """Both bounds of values that are all swapped."""
     from sfumato.kernels.rank_law import moments
 
     windows = windows_of(core.sizes, goal, least)
@@ -134,29 +139,14 @@ def _bounds(core: Ranked, goal: float, least: int) -> tuple[Bounded, IntArray]:
         if variance > 0:
             found = calibrate(BoundedLaw(values, core.starts), windows, variance, goal)
             distance, loss = found.distance, found.loss
-    counts = np.empty(len(core), dtype=np.int64)
-    count_candidates(core.values, core.starts, windows, distance, counts)
-    return Bounded(Bounds(windows, distance, loss), variance, (0.0, 0.0, 0.0)), counts
+    return Bounded(Bounds(windows, distance, loss), variance)
 
 
-def _short(sizes: IntArray, counts: IntArray, least: int) -> BoolArray:
-    """Which values have fewer others near than they should (or than their stratum has at all)."""
-    if len(sizes) == 1:
-        return np.asarray(counts < min(least, int(sizes[0]) - 1))
-    return np.asarray(counts < np.repeat(np.minimum(least, sizes - 1), sizes))
-
-
-def _told(counts: IntArray) -> tuple[float, float, float]:
-    if not len(counts):
-        return (0.0, 0.0, 0.0)
-    low, median = np.quantile(counts, [0.05, 0.5], method="inverted_cdf")
-    return float(counts.min()), float(low), float(median)
-
-
-def _part(ranked: Ranked, core: BoolArray) -> Ranked:
-    ranks = np.flatnonzero(core)
-    starts = np.searchsorted(ranks, ranked.starts).astype(np.int64)
-    return Ranked(ranked.values[ranks], ranked.places[ranks], starts, ranked.distinct)
+def _part(ranked: Ranked, core: BoolArray, places: bool = True) -> Ranked:
+    before = np.concatenate([[0], np.cumsum(core)])[ranked.starts] if len(ranked.starts) > 2 else None
+    starts = np.array([0, int(core.sum())]) if before is None else before
+    where = ranked.places[core] if places else ranked.places[:0]
+    return Ranked(ranked.values[core], where, starts.astype(np.int64), ranked.distinct)
 
 
 def _treated(ranked: Ranked, far: Far, least: int, between: Callable[[Any, Any], Any] | None) -> Far:

@@ -120,11 +120,9 @@ def _same_values(column: str, this: Compared, ranked: Ranked, moves: Moves | Non
 def _beyond(column: str, ranked: Ranked, moves: Moves, after: AnyArray) -> str | None:
     from sfumato.kernels.rank_bounds import count_beyond_bounds
 
-    now = after[ranked.places]
-    far = moves.far
+    far, now = moves.far, after.take(ranked.places)
     values, starts = ranked.values, ranked.starts
     if far is not None:
-        now = now.copy()
         core = far.core.copy()
         for start, stop in far.groups:  # ties of a member may stand on either side of the group's edge
             low, high = values[start], values[stop - 1]

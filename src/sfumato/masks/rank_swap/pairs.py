@@ -20,7 +20,7 @@ from sfumato.masks.rank_swap.far import Bounded
 from sfumato.masks.rank_swap.ranks import AnyArray, Ranked
 from sfumato.stats.rank_bounds import BoundedLaw
 
-SAMPLE = 250_000
+SAMPLE = 100_000
 """Pairs are compared on at most this many records, evenly spaced in the file."""
 
 

@@ -297,11 +297,11 @@ class Swap(Work):
 def _bounds_figures(bounded: Bounded, ranked: Ranked, new: AnyArray, source: AnyArray) -> dict[str, Any]:
     """What two bounds left each value to be exchanged with, and what far values cost."""
     n = max(len(ranked), 1)
-    least, low, median = bounded.candidates
+    least, low, median = bounded.candidates(ranked)
     out: dict[str, Any] = {
         "candidates_median_percent": 100.0 * median / n,
         "candidates_low_percent": 100.0 * low / n,
-        "candidates_least": int(least),
+        "candidates_least": least,
     }
     if bounded.far is not None:
         out["far_values"] = bounded.far.few

@@ -27,7 +27,7 @@ _NARROW = 20  # windows of fewer ranks are rounded up: re-pairing can narrow a s
 # The geometric law, whose prediction costs bins × reach steps, is searched coarsely above so many values.
 _DENSE_ABOVE = 1_024
 _COARSE_STEPS, _FINE_STEPS = 500_000, 8_000_000
-_EXPECT_STEPS = 1_500_000  # of one that only looks at expected values, which vary slowly with the rank
+_EXPECT_STEPS = 600_000  # of one that only looks at expected values, which vary slowly with the rank
 
 
 @dataclass(frozen=True)
