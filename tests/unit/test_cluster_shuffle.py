@@ -341,6 +341,16 @@ def test_no_unit_has_more_than_one_kth_of_its_cluster() -> None:
         assert len(set(label[unit == u])) == 1
 
 
+def test_what_a_units_records_share_is_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    home = np.repeat(np.arange(100), 2)
+    frame = pl.DataFrame(
+        {"HOME": home, "RENT": rng.integers(0, 50, 100)[home], "AGE": rng.integers(0, 80, 200)}
+    )
+    _, notes = applied(sf.ClusterShuffle(columns=["RENT", "AGE"], smallest=10, unit="HOME"), Microdata(frame))
+    assert [w for w in notes.warnings if w.startswith("RENT is the same for all records of a unit (HOME)")]
+
+
 def test_a_unit_that_is_too_large_is_refused() -> None:
     unit = [0] * 100 + list(range(1, 201))
     data = Microdata(pl.DataFrame({"U": unit, "X": np.arange(300.0)}))

@@ -185,6 +185,13 @@ def _note(
                 f"{column.name} has {rare:,} value{'s' if rare != 1 else ''} that fewer than {mask.blur} "
                 "records hold and that can't be averaged: recode them"
             )
+    if mask.unit is not None:
+        shared = [c.name for c in columns if _shared(c.codes, data.households(mask.unit)[0])]
+        if shared:
+            notes.warn(
+                f"{', '.join(shared)} is the same for all records of a unit ({mask.unit}) and is dealt "
+                "record by record: it will differ within units"
+            )
     tied = [frozenset(rule.members) for rule in following(data.schema, mask.columns).rules]
     found_so = relations(data, following(data.schema, mask.columns).dealt, tied)
     if found_so:
@@ -216,3 +223,10 @@ def _note(
             }
         )
     )
+
+
+def _shared(codes: CodeArray, unit: IntArray) -> bool:
+    """Whether all records of a unit have one value, in a file where units have several and values differ."""
+    first = np.empty(int(unit.max()) + 1, np.int32)
+    first[unit] = codes
+    return bool((first[unit] == codes).all() and len(first) < len(unit) and (codes != codes[0]).any())
