@@ -19,7 +19,7 @@ from sfumato.contract.measure import Measure
 from sfumato.contract.result import Result
 from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws, Seed, Stream
-from sfumato.errors import MeasureError, SfumatoError
+from sfumato.errors import MaskError, MeasureError, SchemaError, SfumatoError
 
 MEASURES = registry.measures()
 BOTH = {n: c for n, c in MEASURES.items() if c.files == "both"}
@@ -134,6 +134,11 @@ def test_more_noise_moves_it_the_right_way(cls: type[Measure]) -> None:
             strengths.append(strength)
             values.append(worse(cls, measured(measure, noisy(strength, seed)).value))
     if len(set(values)) == 1:
+        # The least noise may have done all that noise can do; else only those that look at none of the
+        # amounts may be left alone by noise on them.
+        moved = values[0] - worse(cls, measured(measure, ORIGINAL).value)
+        assert (moved if cls.side == "utility" else -moved) >= 0
+        assert moved or not set(measure.named_columns()) & set(MONEY), "noise on its columns doesn't move it"
         return
     ranks = [pl.Series(x).rank().to_numpy() for x in (strengths, values)]
     rho = float(np.corrcoef(*ranks)[0, 1])
@@ -223,8 +228,13 @@ def test_files_at_the_edge(cls: type[Measure], edge: str) -> None:
     """A finite value within bounds, or an error of ours that says why there is none."""
     data: Any = edges()[edge]
     measure = example(cls, ORIGINAL)
+    said = ""
     try:
         result = measure.measure(data, data)
-    except SfumatoError:
+    except (MeasureError, SchemaError, MaskError) as problem:
+        said = problem.message
+    if said:
+        assert len(said) > 20, "it says why there is none"
+        assert "sfumato." not in said
         return
     assert cls.bounds[0] <= result.value <= cls.bounds[1]
