@@ -139,7 +139,16 @@ def test_swaps_are_seen_only_by_products() -> None:
     a = rng.normal(size=500)
     frame = pl.DataFrame({"A": a, "B": a + rng.normal(0, 0.3, 500)})
     swapped = frame.with_columns(B=pl.Series(rng.permutation(frame["B"].to_numpy())))
-    assert sf.Propensity(permutations=0).measure(frame, swapped).value == pytest.approx(0, abs=1e-12)
+    blind = sf.Propensity(permutations=0, interactions=False).measure(frame, swapped)
+    assert blind.value == pytest.approx(0, abs=1e-12)
+    assert any("main effects see means only" in note for note in blind.notes)
+    told = sf.Propensity(permutations=0).measure(
+        frame, swapped
+    )  # it sees by itself that columns were swapped
+    assert told.value == sf.Propensity(permutations=0, interactions=True).measure(frame, swapped).value
+    assert any("swapped, which main effects can't see" in note for note in told.notes)
+    noisy = frame.with_columns(pl.col("B") + 1)
+    assert sf.Propensity(permutations=0).measure(frame, noisy).terms == 2
     for model in (sf.Propensity(interactions=True), sf.Propensity(formula="A*B")):
         found = model.measure(frame, swapped)
         assert found.value > 10 * found.null_mean

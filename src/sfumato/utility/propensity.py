@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,26 @@ from sfumato.errors import MeasureError
 from sfumato.parallel import threads
 from sfumato.stats.design import Design, design_by_formula, formula_problem, main_effects
 from sfumato.stats.pairing import twice
+
+MOST_SWAPPED: Final = 20
+"""Of more columns the products would be too many to take unasked."""
+
+
+def _only_swapped(original: Microdata, masked: Microdata, columns: Sequence[str]) -> bool:
+    """Whether some column changed, and every one that did still holds the same values."""
+    if len(original) != len(masked):
+        return False
+    moved = False
+    for column in columns:
+        one, two = original.column(column), masked.column(column)
+        if one.dtype != two.dtype:
+            return False
+        if one.equals(two, null_equal=True):
+            continue
+        if not one.sort().equals(two.sort(), null_equal=True):
+            return False
+        moved = True
+    return moved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +61,9 @@ class Propensity(UtilityMeasure):
     For a logistic model the law is known for large N: U_p ~ c(1−c) χ²_r / N, r the rank of the terms;
     its mean is ``expected`` and ``p_value_law`` is the chance of U_p or more by it.
 
-    A model of main effects sees only the columns' means: a swap keeps these, so U_p is then 0
-    however much was swapped. Use ``interactions`` to see what became of the relations.
+    A model of main effects sees only the columns' means: a swap keeps these, so U_p would be 0 however
+    much was swapped. Where every column that changed still holds the same values, products of two
+    columns are terms by default (``interactions=False`` leaves them out), and a note says so.
 
     References: Woo, Reiter, Oganian, Karr (2009); Oganian, Lesaja (2016), section 1; for the null
     distribution Snoke, Raab, Nowok, Dibben, Slavkovic (2018).
@@ -64,7 +85,11 @@ class Propensity(UtilityMeasure):
         (), doc="The columns of the model; by default all but ids, household and weight.", columns=True
     )
     formula: str | None = parameter(None, doc='Terms of the model, as in "AGE + SEX + AGE:SEX".')
-    interactions: bool = parameter(False, doc="Whether all products of two columns are terms too.")
+    interactions: bool | None = parameter(
+        None,
+        doc="Whether all products of two columns are terms too; left out, where main effects can't see "
+        "what was done, since columns were swapped (up to 20 columns).",
+    )
     method: Literal["logistic", "boosting"] = parameter(
         "logistic", doc="The model.", choices=("logistic", "boosting")
     )
@@ -133,13 +158,13 @@ class Propensity(UtilityMeasure):
                 f"two samples of one population would give {mean:.3g} on average (at most "
                 f"{null.max():.3g} in {len(null)} shuffles, each {kind})"
             )
-        if (
-            self.method == "logistic"
-            and not self.interactions
-            and ":" not in (self.formula or "")
-            and ("*" not in (self.formula or ""))
-        ):
-            notes.append("main effects see means only: a swap keeps these; set interactions to see relations")
+        if self.method == "logistic" and not self.interactions and not set(":*") & set(self.formula or ""):
+            if any(":" in name for name in design.names):
+                notes.append("columns were swapped, which main effects can't see: products of two are terms")
+            else:
+                notes.append(
+                    "main effects see means only: a swap keeps these; set interactions to see relations"
+                )
         return Result(
             value=value,
             unit="mean squared distance from c",
@@ -154,7 +179,10 @@ class Propensity(UtilityMeasure):
         schema = original.schema
         off = {schema.id, schema.household, schema.weight}
         columns = self.columns or tuple(c for c in original.columns if c in masked.columns and c not in off)
-        return main_effects(original, masked, columns, interactions=self.interactions)
+        products = self.interactions
+        if products is None:
+            products = 1 < len(columns) <= MOST_SWAPPED and _only_swapped(original, masked, columns)
+        return main_effects(original, masked, columns, interactions=products)
 
     def _distance(
         self, X: FloatArray, y: FloatArray, pairs: Any, draws: Draws, notes: list[str] | None = None
