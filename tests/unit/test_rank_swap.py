@@ -368,6 +368,11 @@ def test_columns_that_travel_together_keep_their_correlation(rank_by):
         own = np.corrcoef(data.frame[name], masked.frame[name])[0, 1]
         assert notes.figures["correlation"][name] == pytest.approx(own)
     assert all(c.ok for c in checks)
+    assert any("every string of the original is in the release" in w for w in notes.warnings)
+    swap = sf.RandomSwap(columns=["A", "B"], rate_percent=50, together=True)
+    assert any("every string of the original" in w for w in carried_out(swap, data)[1].warnings)
+    swap = sf.RandomSwap(columns=["A", "B"], rate_percent=50)
+    assert carried_out(swap, data)[1].warnings == []
 
 
 # -- bad input ------------------------------------------------------------------------------------

@@ -80,6 +80,11 @@ class RandomSwap(Mask):
             stream = draws.stream("+".join(block), purpose="pairs")
             return partners(eligible, strata, self.rate_percent, stream)
 
+        if self.together and len(self.columns) > 1:
+            notes.warn(
+                f"the values of {', '.join(self.columns)} travel as one string, so that every string of the "
+                "original is in the release: whoever knows several of them finds it there"
+            )
         new: dict[str, pl.Series] = {}
         for block, partner in zip(blocks, in_threads(swap, blocks), strict=True):
             moved = partner != np.arange(len(data))

@@ -237,6 +237,11 @@ class Swap(Work):
 
     def _note_block(self, out: Microdata, swapped: Swapped, notes: Notes) -> None:
         """The correlation of each column that travelled with what it was."""
+        if len(self._block) > 1:
+            notes.warn(
+                f"the values of {', '.join(self._block)} travel as one string, so that every string of the "
+                "original is in the release: whoever knows several of them finds it there"
+            )
         for column in self._block:
             if self.data.is_numeric(column) and len(swapped.ranked) > 1:
                 before, after = self.data.numbers(column), out.numbers(column)
