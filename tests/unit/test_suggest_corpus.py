@@ -119,3 +119,19 @@ def test_the_lists_have_no_short_beginnings_and_endings():
     assert not [w for w in listed if w.endswith("-") and len(w) < 5]
     assert not [w for w in listed if w.startswith("-") and len(w) < 6]
     assert all(words.plain(w) == w for w in listed if w.isascii())
+
+
+def test_numbers_with_a_word_among_them_are_masked_as_numbers(tmp_path):
+    """The plan that is suggested reads the column as it was judged: N is nothing, the rest are numbers."""
+    rng = np.random.default_rng(2)
+    pay = [str(x) if k % 9 else "N" for k, x in enumerate(rng.lognormal(7, 1, 200).astype(int))]
+    pl.DataFrame({"sex": rng.integers(1, 3, 200), "pay": pay}).write_csv(tmp_path / "p.csv")
+    found = suggest(sf.read(tmp_path / "p.csv"))
+    assert found.schema["pay"].missing == ("N",)
+    (tmp_path / "p.toml").write_text(plan_text("p.csv", found))
+    plan = sf.Plan.load(tmp_path / "p.toml")
+    assert not [p for p in plan.check() if p.severity == "error"]
+    data = plan.data()
+    assert data.is_numeric("pay")
+    assert int(data.missing("pay").sum()) == 23
+    assert len(plan.run(seed=1).masked) == 200

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli.command import OK, print_json, progress, refuse_same, say
 
 if TYPE_CHECKING:
-    from sfumato.data.microdata import Microdata
     from sfumato.plan.suggest.roles import Suggestion
     from sfumato.run.verdict import Verdict
 
@@ -49,9 +48,8 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out) if args.out else Path(_stem(file) + ".toml")
     refuse_same(args.file, str(out))
     _refuse_existing(out, args.force)
-    data = read(file)
-    found = suggest(data)
-    work, drop, verdict = _protected(args, data, found)
+    found = suggest(read(file))
+    work, drop, verdict = _protected(args, found)
     text = plan_text(_from(out, file), found, work=work, drop=drop)
     with replacing(out, overwrite=args.force) as part:
         part.write_text(text, encoding="utf-8")
@@ -66,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _protected(
-    args: argparse.Namespace, data: Microdata, found: Suggestion
+    args: argparse.Namespace, found: Suggestion
 ) -> tuple[list[str] | None, tuple[str, ...], Verdict | None]:
     """The steps, measures and limits that a search found, what they drop, and the verdict on them."""
     if args.no_search:
@@ -79,7 +77,7 @@ def _protected(
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
         try:
-            run_ = protect(data.with_schema(found.schema), args.audience, drop=found.drop, progress=tell)
+            run_ = protect(found.data, args.audience, drop=found.drop, progress=tell)
         except SfumatoError as problem:
             say(f"no plan that meets the limits of a {args.audience} file was found: {problem.message}")
             return None, (), None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from sfumato.data.schema import ROLES, Schema
 
 
@@ -19,3 +21,19 @@ def merged(own: Schema, given: Schema | None) -> Schema:
     for name, variable in given.variables.items():
         schema = schema.with_variable(name, **variable.said())
     return schema
+
+
+def numbers_with_words(frame: pl.DataFrame | pl.LazyFrame, schema: Schema) -> pl.DataFrame | pl.LazyFrame:
+    """Columns that the schema calls continuous and that are text only for words that mean missing ("N",
+    "not stated"), as numbers with nulls for those words; a column with other text is left as it is."""
+    types = frame.collect_schema()
+    for name, variable in schema.variables.items():
+        gone = [m for m in variable.missing if isinstance(m, str)]
+        if variable.kind != "continuous" or not gone or types.get(name) != pl.String:
+            continue
+        text = pl.when(~pl.col(name).is_in(gone)).then(pl.col(name).str.strip_chars())
+        number = text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+        lost = frame.lazy().select((number.is_null() & text.is_not_null()).any()).collect().item()
+        if not lost:
+            frame = frame.with_columns(number.alias(name))
+    return frame

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from sfumato.data.merge import merged
+from sfumato.data.merge import merged, numbers_with_words
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.errors import InputError
@@ -70,26 +70,10 @@ def read(
     if isinstance(frame, pl.DataFrame):
         frame = contiguous(frame)
     whole = merged(own, schema)
-    data = Microdata(_numbers_with_words(frame, whole), whole)
+    data = Microdata(numbers_with_words(frame, whole), whole)
     if not len(data):
         raise InputError(f"{file} has columns but no records", hint="was it written completely?")
     return data
-
-
-def _numbers_with_words(frame: pl.DataFrame | pl.LazyFrame, schema: Schema) -> pl.DataFrame | pl.LazyFrame:
-    """Columns that the schema calls continuous and that are text only for words that mean missing ("N",
-    "not stated"), as numbers with nulls for those words; a column with other text is left as it is."""
-    types = frame.collect_schema()
-    for name, variable in schema.variables.items():
-        gone = [m for m in variable.missing if isinstance(m, str)]
-        if variable.kind != "continuous" or not gone or types.get(name) != pl.String:
-            continue
-        text = pl.when(~pl.col(name).is_in(gone)).then(pl.col(name).str.strip_chars())
-        number = text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-        lost = frame.lazy().select((number.is_null() & text.is_not_null()).any()).collect().item()
-        if not lost:
-            frame = frame.with_columns(number.alias(name))
-    return frame
 
 
 def contiguous(frame: pl.DataFrame) -> pl.DataFrame:

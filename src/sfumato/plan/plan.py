@@ -29,7 +29,7 @@ from sfumato.contract.context import Context
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Measure
 from sfumato.contract.parameters import Declared
-from sfumato.data.merge import merged
+from sfumato.data.merge import merged, numbers_with_words
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.data.usable import odd_type
@@ -187,7 +187,10 @@ class Plan:
 
     def with_schema_of(self, data: Microdata) -> Microdata:
         """These data with this plan's schema: roles replaced, details of variables added to theirs."""
-        return data if self.schema is None else data.with_schema(merged(data.schema, self.schema))
+        if self.schema is None:
+            return data
+        whole = merged(data.schema, self.schema)
+        return Microdata(numbers_with_words(data._source, whole), whole)
 
     def check(
         self, data: Microdata | None = None, *, lines: Mapping[plan_source.Path, int] | None = None
