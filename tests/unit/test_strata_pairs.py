@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sfumato as sf
 from sfumato.masks.group_swap.matching import lazy_matching
 from sfumato.masks.group_swap.pairs import (
     Distances,
@@ -273,3 +276,23 @@ def test_allocation_follows_capacity() -> None:
     # 120 swaps by capacities 30.6, 17.6, 75.9: shares 29.6, 17.0, 73.4.
     assert allocate([40, 40, 40], [30.6, 17.6, 75.9], [92, 76, 144], "capacity") == [30, 17, 73]
     assert allocate([40, 40, 40], [30.6, 17.6, 75.9], [92, 36, 144], "equal") == [40, 36, 40]
+
+
+def test_strata_of_one_record_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs are alike, so no programme proves anything: it ends after a round a stratum and some."""
+    from sfumato.masks.group_swap import matching
+
+    solved = []
+    solve = matching._Programme.solve
+
+    def counted(self: matching._Programme, *given: Any) -> Any:
+        solved.append(1)
+        return solve(self, *given)
+
+    monkeypatch.setattr(matching._Programme, "solve", counted)
+    n = 60
+    x = np.random.default_rng(0).normal(size=n)
+    data = sf.Microdata(pl.DataFrame({"S": [f"s{k}" for k in range(n)], "X": x}))
+    masked = sf.GroupSwap(strata=["S"], n_swap=1, covariates=["X"]).mask(data, seed=1)
+    assert sorted(masked.frame["S"]) == sorted(data.frame["S"])
+    assert len(solved) <= matching.FEW_ROUNDS + n

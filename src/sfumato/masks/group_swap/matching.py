@@ -22,6 +22,8 @@ EPSILON = 1e-7
 NEAREST = 6
 """Each stratum's pairs in the first programme, by their bound."""
 ROUNDS = 1000
+FEW_ROUNDS = 40
+"""Rounds beyond one a stratum; where all distances are alike (strata of one record), none would end it."""
 
 
 class _Programme:
@@ -112,7 +114,7 @@ def lazy_matching(
     def pairs(which: IntArray) -> list[Pair]:
         return [(int(a), int(b)) for a, b in zip(at[which], to[which], strict=True)]
 
-    for _ in range(ROUNDS):
+    for _ in range(min(ROUNDS, FEW_ROUNDS + size)):
         columns = np.flatnonzero(inside)
         ends, costs = every[columns], value[columns]
         nearest = _nearest_of_each(one, two, value, size) if odd else np.empty(0, dtype=np.int64)
