@@ -24,7 +24,7 @@ PROVABLE_CELLS: Final = 20_000
 """Up to this many cells the exact program is tried for a better bound; beyond, a search."""
 GOOD_GAP: Final = 0.01
 """A solution this near to its bound isn't worked on further."""
-STEPS_A_SECOND: Final = 8_000_000
+STEPS_A_SECOND: Final = 800_000
 """How many cube moves are tried in a second, roughly."""
 FREE_CELLS: Final = 1_000
 """How many small cells each round of the search decides anew."""
@@ -261,7 +261,7 @@ class _Cubes:
         weights = np.ones(size)
         counts[self.active], stays[self.active] = problem.counts, False
         weights[self.active] = problem.weights
-        steps = int(min(400_000 * size, STEPS_A_SECOND * seconds))
+        steps = int(min(40_000 * size, STEPS_A_SECOND * seconds))
         # Measured on 10 x 10 x 10 and 20 x 20 x 20: a start at the tolerance, a penalty of twice that
         # and a slow end beat hotter starts and softer penalties by 5 to 25 percent of the distance.
         heat = problem.tolerance * float(np.median(problem.weights))
