@@ -209,3 +209,17 @@ def test_the_board_sees_class_sizes_and_groups_counted_by_hand(tmp_path: Path) -
     release = run.release(tmp_path / "release")
     assert "For the review board" in (release.internal / "report.html").read_text(encoding="utf-8")
     assert "For the review board" not in release.report.read_text(encoding="utf-8")
+
+
+def test_dealt_categories_alone_are_judged_too() -> None:
+    """A shuffle of a file without numbers: the attacks that learn run, and the bound holds."""
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({c: rng.choice(list("abcdef"), 240) for c in ("A", "B", "C", "D")})
+    data = sf.Microdata(frame, sf.Schema(keys=["A", "B", "C"], sensitive=["D"]))
+    plan = sf.Plan(
+        steps=[sf.ClusterShuffle(columns=list("ABCD"), smallest=20, blind=[])],
+        limits={"battery.rate": {"at_most": 0.05}},
+    )
+    found = plan.run(data, seed=1).results["battery"]
+    assert found.group >= 20
+    assert found.measured <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 240)

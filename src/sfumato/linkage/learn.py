@@ -106,7 +106,8 @@ class _Lesson:
         equals = len(self.shares)
         kept = [given.get(c, m) for c in self.fields.names[:equals]]
         tables = np.zeros((len(self.fields), self.random.shape[1]))
-        tables[equals:] = [_first_table(law) for law in self.random[equals:]]
+        for field in range(equals, len(tables)):  # none where there are categories alone
+            tables[field] = _first_table(self.random[field])
         return _Law(np.clip(kept, _EDGE, 1 - _EDGE), tables, -np.inf, 0)
 
     def fit(self, given: Mapping[str, float], law: _Law, rounds: int) -> _Law:
@@ -129,9 +130,8 @@ class _Lesson:
                 break
             share = (agreed[:equals] + 0.5) / (seen[:equals] + 1.0)
             m = np.where(fixed, m, np.clip(share, _EDGE, 1 - _EDGE))
-            tables[equals:] = [
-                _table(count, far) for count, far in zip(moved[equals:], self.random[equals:], strict=True)
-            ]
+            for field in range(equals, len(tables)):
+                tables[field] = _table(moved[field], self.random[field])
         return _Law(m, tables, score, law.rounds + done)
 
 
