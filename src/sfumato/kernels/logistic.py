@@ -7,6 +7,7 @@ the coefficients elsewhere. Blocks are standardised on the fly, so no copy of X 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +31,15 @@ class LogisticFit:
     intercept: float
     coefficients: FloatArray
     probabilities: FloatArray
-    covariance: FloatArray
     deviance: float
     converged: bool
     iterations: int
+    information: tuple[FloatArray, npt.NDArray[np.int64], FloatArray, FloatArray, int]
+    """What the covariance follows from: the Hessian of the standardised columns, and how they were."""
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        return _covariance(*self.information)  # an inverse that most callers don't ask for
 
     def distance(
         self, y: FloatArray, weights: FloatArray | None = None, centre: float | None = None
@@ -118,10 +124,10 @@ def fit_logistic(
         intercept,
         coefficients,
         prob,
-        _covariance(hessian, used, m, s, p),
         2.0 * (loss - 0.5 * float(penalty @ (b * b))),
         converged,
         iterations,
+        (hessian, used, m, s, p),
     )
 
 

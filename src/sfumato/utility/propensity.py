@@ -22,6 +22,8 @@ from sfumato.stats.pairing import twice
 
 MOST_SWAPPED: Final = 20
 """Of more columns the products would be too many to take unasked."""
+MOST_PRODUCTS = 1_000
+"""And so would more terms than these: a fit costs their cube."""
 
 
 def _only_swapped(original: Microdata, masked: Microdata, columns: Sequence[str]) -> bool:
@@ -181,7 +183,11 @@ class Propensity(UtilityMeasure):
         columns = self.columns or tuple(c for c in original.columns if c in masked.columns and c not in off)
         products = self.interactions
         if products is None:
-            products = 1 < len(columns) <= MOST_SWAPPED and _only_swapped(original, masked, columns)
+            products = (
+                1 < len(columns) <= MOST_SWAPPED
+                and _products(original, columns) <= MOST_PRODUCTS
+                and _only_swapped(original, masked, columns)
+            )
         return main_effects(original, masked, columns, interactions=products)
 
     def _distance(
@@ -229,6 +235,12 @@ class Propensity(UtilityMeasure):
             order = draws.stream(stratum=str(r), purpose="null").permutation(size)
             out[r] = self._distance(X, labels[order], np.arange(size), draws)
         return out * size / n, f"fitted anew{where}"
+
+
+def _products(data: Microdata, columns: Sequence[str]) -> int:
+    """How many terms the products of two columns make: a category has one for each level but one."""
+    terms = [1 if data.is_numeric(c) else max(data.column(c).n_unique() - 1, 1) for c in columns]
+    return (sum(terms) ** 2 - sum(k * k for k in terms)) // 2
 
 
 def _law(value: float, n: int, c: float, rank: int) -> float:
