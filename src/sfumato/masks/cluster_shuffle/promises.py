@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -15,18 +14,16 @@ from sfumato.data.following import following
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.errors import counted
 from sfumato.masks.cluster_shuffle.deal import Keep, kept
+from sfumato.masks.cluster_shuffle.settings import Settings
 from sfumato.parallel import in_threads
 from sfumato.stats.clusters import digests
 from sfumato.stats.levels import Levels, levels_of
 from sfumato.stats.partition import coded_columns
 
-if TYPE_CHECKING:
-    from sfumato.masks.cluster_shuffle.cluster_shuffle import ClusterShuffle
-
 _ROUNDING = 1e-4  # features are rounded to single precision while they are dealt
 
 
-def promises(mask: ClusterShuffle, data: Microdata, log: pl.DataFrame) -> list[Guarantee]:
+def promises(mask: Settings, data: Microdata, log: pl.DataFrame) -> list[Guarantee]:
     """The promises that the cluster log allows to check."""
     log = log.sort("record")
     told = following(data.schema, mask.columns)
@@ -56,7 +53,7 @@ def _clusters(log: pl.DataFrame, before: Microdata, after: Microdata) -> IntArra
 class _Files:
     """The two files in codes, for the promises that look at them: coded once."""
 
-    def __init__(self, mask: ClusterShuffle) -> None:
+    def __init__(self, mask: Settings) -> None:
         self._mask = mask
         self._seen: tuple[Microdata, Microdata] | None = None
         self._coded: list[tuple[Levels, Levels]] = []

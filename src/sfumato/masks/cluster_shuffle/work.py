@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -28,18 +27,16 @@ from sfumato.masks.cluster_shuffle.deal import (
 from sfumato.masks.cluster_shuffle.register import people
 from sfumato.masks.cluster_shuffle.relations import relations
 from sfumato.masks.cluster_shuffle.rules import added_up, divided, total_of
+from sfumato.masks.cluster_shuffle.settings import Settings
 from sfumato.stats.clusters import in_order
 from sfumato.stats.levels import CodeArray, Levels, blurred, levels_of
 from sfumato.stats.partition import Partition, coded_columns, partitioned
-
-if TYPE_CHECKING:
-    from sfumato.masks.cluster_shuffle.cluster_shuffle import ClusterShuffle
 
 _LADDER: tuple[Keep, ...] = ("pairs", "moments", "values", "none")
 _LEAST_REGION = 4096
 
 
-def shuffled(mask: ClusterShuffle, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+def shuffled(mask: Settings, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
     told = following(data.schema, mask.columns)
     totals = [total_of(data, total, parts) for total, parts in told.totals]
     columns = coded(mask, data)
@@ -82,7 +79,7 @@ def shuffled(mask: ClusterShuffle, data: Microdata, draws: Draws, notes: Notes) 
 # -- columns ----------------------------------------------------------------------------------------
 
 
-def coded(mask: ClusterShuffle, data: Microdata) -> list[Levels]:
+def coded(mask: Settings, data: Microdata) -> list[Levels]:
     """Every dealt column in codes, blurred; what totals have beyond their parts comes last."""
     told = following(data.schema, mask.columns)
     out = coded_columns(data, told, mask.blur)
@@ -98,7 +95,7 @@ def coded(mask: ClusterShuffle, data: Microdata) -> list[Levels]:
 
 
 def _dealt(
-    mask: ClusterShuffle,
+    mask: Settings,
     columns: Sequence[Levels],
     codes: CodeArray,
     partition: Partition,
@@ -149,7 +146,7 @@ def _places(partition: Partition, draws: Draws) -> IntArray:
 
 
 def _note(
-    mask: ClusterShuffle,
+    mask: Settings,
     data: Microdata,
     columns: Sequence[Levels],
     codes: CodeArray,

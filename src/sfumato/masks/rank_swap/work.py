@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,11 +18,9 @@ from sfumato.masks.rank_swap import order, sums
 from sfumato.masks.rank_swap.far import find_bounds, round_between
 from sfumato.masks.rank_swap.guarantees import Compared, Moves
 from sfumato.masks.rank_swap.ranks import AnyArray, Ranked, rank, window_ranks
+from sfumato.masks.rank_swap.settings import Settings
 from sfumato.masks.rank_swap.targets import Solution, Spread, Target, solve
 from sfumato.stats.rank_bounds import window_share
-
-if TYPE_CHECKING:
-    from sfumato.masks.rank_swap.rank_swap import RankSwap
 
 # What a mask found on a file: an attack asks again, and the window doesn't depend on chance.
 _SOLVED: WeakKeyDictionary[Microdata, dict[tuple[str, str], Solution]] = WeakKeyDictionary()
@@ -31,7 +29,7 @@ _SOLVED: WeakKeyDictionary[Microdata, dict[tuple[str, str], Solution]] = WeakKey
 class Work:
     """One mask on one file."""
 
-    def __init__(self, mask: RankSwap, data: Microdata) -> None:
+    def __init__(self, mask: Settings, data: Microdata) -> None:
         self.mask, self.data = mask, data
         self.plan = mask.sum_plan(data)
 

@@ -14,7 +14,7 @@ from sfumato.data.schema import SINGLE_ROLES, Range, Variable
 from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
-    from sfumato.plan.suggest.roles import Suggestion
+    from sfumato.plan.suggest.suggestion import Suggestion
 
 _BARE: Final = re.compile(r"^[A-Za-z0-9_-]+$")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

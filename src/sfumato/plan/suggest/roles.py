@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -26,45 +25,11 @@ from sfumato.plan.suggest.identifiers import direct
 from sfumato.plan.suggest.keys import find_keys, find_sensitive
 from sfumato.plan.suggest.look import Look
 from sfumato.plan.suggest.nesting import find_nested
+from sfumato.plan.suggest.suggestion import Suggestion
 
 __all__ = ["Suggestion", "plan_text", "suggest"]
 
 _MANY = 30
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """A schema with, for each column, the reasons in words.
-
-    ``drop`` are columns that a release should not have (ids, names, addresses); ``design`` are parts
-    of the survey's design that have no role (replicate weights, strata, clusters, waves, person
-    numbers); ``nested`` are finer columns and the coarser ones that they determine; ``notes`` are
-    remarks on the file as a whole; ``data`` are the data with the schema, as the plan reads them.
-    """
-
-    schema: Schema
-    reasons: dict[str, tuple[str, ...]]
-    drop: tuple[str, ...]
-    types: dict[str, pl.DataType]
-    records: int
-    distinct: dict[str, int]
-    notes: tuple[str, ...] = ()
-    design: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    nested: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    data: Microdata = field(default_factory=lambda: Microdata(pl.DataFrame()), repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for ``--json``."""
-        return {
-            "records": self.records,
-            "columns": list(self.types),
-            **self.schema.to_dict(),
-            "drop": list(self.drop),
-            "design": {part: list(columns) for part, columns in self.design.items()},
-            "nested": {fine: list(coarse) for fine, coarse in self.nested.items()},
-            "reasons": {c: list(r) for c, r in self.reasons.items()},
-            "notes": list(self.notes),
-        }
 
 
 def suggest(data: Any) -> Suggestion:

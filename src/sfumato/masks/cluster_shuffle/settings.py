@@ -1,0 +1,29 @@
+"""What a cluster shuffle's work needs to know of what was asked: ``ClusterShuffle`` says it."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from sfumato.data.schema import Schema
+
+
+class Settings(Protocol):
+    """The parameters of a shuffle, and what follows from them."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def smallest(self) -> int: ...
+    @property
+    def keep(self) -> Literal["moments", "pairs", "none"]: ...
+    @property
+    def within(self) -> tuple[str, ...]: ...
+    @property
+    def unit(self) -> str | None: ...
+    @property
+    def blur(self) -> int: ...
+    @property
+    def spread(self) -> int: ...
+    @property
+    def certain_percent(self) -> float: ...
+    def blind_columns(self, schema: Schema) -> tuple[str, ...]: ...
