@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato import drawing as charts
 from sfumato import report
 from sfumato.cli.command import call
-from sfumato.report import charts
 from sfumato.report.pictures import round_edges
 
 SEED = 918273645546372819

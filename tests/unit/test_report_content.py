@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato import drawing as charts
 from sfumato import report
-from sfumato.report import charts
-from sfumato.report.drawing import number, percent, plural, span, tick_words, ticks
+from sfumato.drawing import number, percent, plural, span, tick_words, ticks
 from sfumato.report.pictures import long_tailed, tail_edges
 
 EVIL = ("<script>alert(1)</script>", "quote\"d & 'x'\nnew\x1bline", "]]> --> </svg></style>")

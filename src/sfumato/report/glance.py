@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.report.drawing import number, percent, plural
+from sfumato.drawing import number, percent, plural
 
 
 def glance(summary: dict[str, Any]) -> list[str]:

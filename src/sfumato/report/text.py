@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.report.drawing import number, percent, plural, span
+from sfumato.drawing import number, percent, plural, span
 from sfumato.report.figures import arranged
 from sfumato.report.glance import valued
 from sfumato.report.html import LOSS_WORDS, LOSSES, shown

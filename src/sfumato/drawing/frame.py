@@ -1,82 +1,16 @@
-"""A plotting area with axes, and how numbers and names are written: what all charts share.
+"""A plotting area with axes: what all charts share.
 
-The colours are Okabe and Ito's, which everybody can tell apart; before and after differ in shape too
-(line and bars, ring and dot), so that they survive a black-and-white printer.
+A colour is a word (``before``, ``after``, ``move``, ``dim``, ``ink``, ``soft``, ``rule``, ``paper``) and
+ends up as a class; ``style.py`` says what it looks like. Before and after differ in shape too (line and
+bars, ring and dot), so that they survive a black-and-white printer.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from typing import Any
-from xml.sax.saxutils import escape as _escape
 
-BLUE, ORANGE, GREEN, GREY, INK, RULE = "#0072B2", "#D55E00", "#009E73", "#767c85", "#22262b", "#dfe2e6"
-SOFT = "#555b63"
-FONT = "font-family:system-ui,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
-_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-
-
-def esc(text: Any) -> str:
-    """Text for SVG: escaped, on one line, without signs that XML can't hold."""
-    return _escape(_NO_XML.sub("\ufffd", " ".join(str(text).split("\n"))), {'"': "&quot;"})
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A number for people: 0.0123, 1,234, 2.5e-7, or a dash."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    size = abs(value)
-    if size >= 1e12:
-        return f"{value:.{digits}g}".replace("e+", "e")
-    if size >= 1000:
-        return f"{value:,.0f}"
-    if size < 1e-15:
-        return "0"  # the dust of floating point
-    if size < 1e-4:
-        return f"{value:.1e}".replace("e-0", "e-")
-    return f"{value:.{digits}g}"
-
-
-def span(low: float, high: float) -> str:
-    """An interval whose ends have the same number of decimals.
-
-    >>> span(0.14, 0.1834)
-    '0.140 to 0.183'
-    """
-    size = max(abs(low), abs(high))
-    if not math.isfinite(size) or size >= 1000 or size < 1e-4:
-        return f"{number(low)} to {number(high)}"
-    decimals = max(0, 2 - math.floor(math.log10(size)))
-    return f"{low:.{decimals}f} to {high:.{decimals}f}"
-
-
-def percent(share: float | None) -> str:
-    """A share as a percentage: never rounded to 0% or 100% unless it is."""
-    if share is None or not math.isfinite(share):
-        return "–"
-    if 0 < share < 0.0005:
-        return "below 0.1%"
-    if 0.9995 < share < 1:
-        return "above 99.9%"
-    return f"{100 * share:.1f}%".replace(".0%", "%")
-
-
-def plural(n: int, one: str, many: str | None = None) -> str:
-    """``1 record``, ``2 records``.
-
-    >>> plural(1, "record"), plural(1200, "step"), plural(0, "reply", "replies")
-    ('1 record', '1,200 steps', '0 replies')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def short(text: Any, most: int) -> str:
-    said = " ".join(str(text).split())
-    return said if len(said) <= most else said[: most - 1] + "…"
+from sfumato.drawing.words import esc, number, short
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -142,11 +76,11 @@ class Frame:
         *,
         anchor: str = "middle",
         size: int = 11,
-        fill: str = INK,
+        fill: str = "ink",
         weight: int = 400,
     ) -> None:
         self.add(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{fill}" '
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" class="fill-{fill}" '
             f'font-weight="{weight}">{esc(text)}</text>'
         )
 
@@ -157,13 +91,13 @@ class Frame:
         x2: float,
         y2: float,
         *,
-        stroke: str = RULE,
+        stroke: str = "rule",
         width: float = 1,
         dash: str = "",
     ) -> None:
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         self.add(
-            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" '
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="line-{stroke}" '
             f'stroke-width="{width}"{dashed}/>'
         )
 
@@ -172,8 +106,8 @@ class Frame:
     ) -> None:
         title = f"<title>{esc(tip)}</title>" if tip else ""
         self.add(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" fill="{"#fff" if ring else colour}" '
-            f'stroke="{colour}" stroke-width="2">{title}</circle>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" '
+            f'class="fill-{"paper" if ring else colour} line-{colour}" stroke-width="2">{title}</circle>'
         )
 
     def bar(self, a: float, b: float, share: float, fill: str, tip: str, opacity: float = 0.85) -> None:
@@ -181,7 +115,7 @@ class Frame:
         left, right, top = self.px(a), self.px(b), self.py(share)
         self.add(
             f'<rect x="{left + 0.5:.2f}" y="{top:.2f}" width="{max(right - left - 1, 0.5):.2f}" '
-            f'height="{max(self.y0 - top, 0):.2f}" fill="{fill}" fill-opacity="{opacity}">'
+            f'height="{max(self.y0 - top, 0):.2f}" class="fill-{fill}" fill-opacity="{opacity}">'
             f"<title>{esc(tip)}</title></rect>"
         )
 
@@ -190,11 +124,11 @@ class Frame:
         words = tick_words([100 * t for t in marks] if percents else marks)
         for t, word in zip(marks, words, strict=True):
             self.line(self.x0, self.py(t), self.x1, self.py(t))
-            self.text(self.x0 - 6, self.py(t) + 4, word + "%" * percents, anchor="end", fill=SOFT)
+            self.text(self.x0 - 6, self.py(t) + 4, word + "%" * percents, anchor="end", fill="soft")
         if label:
             self.add(
                 f'<text transform="translate(12 {(self.y0 + self.y1) / 2:.1f}) rotate(-90)" '
-                f'text-anchor="middle" font-size="11" fill="{SOFT}">{esc(label)}</text>'
+                f'text-anchor="middle" font-size="11" class="fill-soft">{esc(label)}</text>'
             )
 
     def x_axis(self, label: str, *, about: int = 5, marks: Sequence[tuple[float, str]] | None = None) -> None:
@@ -205,18 +139,18 @@ class Frame:
         end = -math.inf
         for t, word in marks:
             x, half = self.px(t), 3.3 * len(word)
-            self.line(x, self.y0, x, self.y0 + 4, stroke=GREY)
+            self.line(x, self.y0, x, self.y0 + 4, stroke="dim")
             if x - half >= end:
-                self.text(min(x, self.width - half), self.y0 + 17, word, fill=SOFT)
+                self.text(min(x, self.width - half), self.y0 + 17, word, fill="soft")
                 end = x + half + 6
-        self.line(self.x0, self.y0, self.x1, self.y0, stroke=INK)
-        self.text((self.x0 + self.x1) / 2, self.height - 6, short(label, 64), fill=SOFT)
+        self.line(self.x0, self.y0, self.x1, self.y0, stroke="ink")
+        self.text((self.x0 + self.x1) / 2, self.height - 6, short(label, 64), fill="soft")
 
     def legend(self, items: Sequence[tuple[str, str, str]], y: float = 15) -> None:
         """(name, colour, shape) from right to left in the top right corner."""
         x = float(self.x1)
         for name, colour, shape in reversed(items):
-            self.text(x, y, name, anchor="end", fill=SOFT)
+            self.text(x, y, name, anchor="end", fill="soft")
             x -= 6.1 * len(name) + 6
             if shape == "line":
                 self.line(x - 16, y - 4, x, y - 4, stroke=colour, width=2.5)
@@ -226,12 +160,12 @@ class Frame:
                 self.dot(x - 7, y - 4, colour, ring=shape == "ring", r=5)
             elif shape == "square":
                 self.add(
-                    f'<rect x="{x - 11:.1f}" y="{y - 8:.1f}" width="8" height="8" fill="#fff" '
-                    f'stroke="{colour}" stroke-width="1.5"/>'
+                    f'<rect x="{x - 11:.1f}" y="{y - 8:.1f}" width="8" height="8" '
+                    f'class="fill-paper line-{colour}" stroke-width="1.5"/>'
                 )
             else:
                 self.add(
-                    f'<rect x="{x - 14:.1f}" y="{y - 9:.1f}" width="14" height="10" fill="{colour}" '
+                    f'<rect x="{x - 14:.1f}" y="{y - 9:.1f}" width="14" height="10" class="fill-{colour}" '
                     'fill-opacity="0.55"/>'
                 )
             x -= 30
@@ -243,7 +177,7 @@ class Frame:
     def svg(self, title: str, about: str) -> str:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" role="img" '
-            f'aria-label="{esc(about)}" style="{FONT}" class="chart"><title>{esc(title)}</title>'
+            f'aria-label="{esc(about)}" class="sf-chart"><title>{esc(title)}</title>'
             + "".join(self.parts)
             + "</svg>"
         )
