@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from sfumato.data.microdata import Microdata
 
 
@@ -9,6 +11,13 @@ def is_number(data: Microdata, column: str) -> bool:
     """Whether a column is compared as a number (continuous by schema or type) or as a category."""
     dtype = data.dtype(column)
     return data.kind(column) == "continuous" and (dtype.is_numeric() or dtype.is_temporal())
+
+
+def is_comparable(data: Microdata, column: str) -> bool:
+    """Whether values of a column can be told equal or not: no lists, no structures."""
+    dtype = data.dtype(column)
+    named = dtype in (pl.String, pl.Categorical, pl.Enum, pl.Boolean)
+    return named or dtype.is_numeric() or dtype.is_temporal()
 
 
 def default_known(original: Microdata, masked: Microdata) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from sfumato.cells import CellTable
 from sfumato.contract.disclosure import Grouped, of_kind
+from sfumato.contract.known import is_comparable
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.result import Result
 from sfumato.data.microdata import IntArray, Microdata
@@ -29,6 +29,8 @@ from sfumato.run.gain import Again, Gain, attribute_gain, by_column_frame
 
 WHOLE: Final = 2_000
 """Of a larger file, whole groups of about as many records are attacked by the battery."""
+
+_SHOWN: Final = 6
 
 Progress = Callable[[str, int, int], None]
 
@@ -48,7 +50,6 @@ def exposure(
     *,
     drop: Sequence[str] = (),
     wanted: Sequence[str] = ("rate", "gain", "group"),
-    splits: int = 3,
     people: int = 1_000,
     records: int = WHOLE,
     seed: Seed | int | None = 0,
@@ -75,8 +76,15 @@ def exposure(
         figures |= {"rate": rate, "measured": measured, "attack": strongest.label, "attacked": attacked}
         breakdown = battery.to_frame()
     if "gain" in wanted:
-        gain, why = _gain(data, again, masks, drop, splits, people, seed)
-        figures |= {"gain": gain.value, "gain_error": gain.error, "people": gain.people}
+        gain, why = _gain(data, again, masks, drop, people, seed)
+        figures |= {
+            "gain": gain.value,
+            "gain_low": gain.low,
+            "gain_high": gain.high,
+            "gain_pooled": gain.pooled,
+            "gain_column": gain.worst,
+            "people": gain.people,
+        }
         notes.append(why)
         if breakdown is None:
             breakdown = by_column_frame(gain)
@@ -122,22 +130,24 @@ def _gain(
     again: Again,
     masks: Sequence[Mask],
     drop: Sequence[str],
-    splits: int,
     people: int,
     seed: Seed | int | None,
 ) -> tuple[Gain, str]:
     try:
-        gain = attribute_gain(data, again, masks, drop=drop, splits=splits, people=people, seed=seed)
+        gain = attribute_gain(data, again, masks, drop=drop, people=people, seed=seed)
     except SfumatoError as problem:
         # What can't be measured doesn't hold.
-        lost = Gain(math.nan, math.nan, {}, math.nan, math.nan, 0)
+        lost = Gain(math.nan, math.nan, math.nan, math.nan, (), 0)
         return lost, f"the attribute gain couldn't be measured: {problem.message}"
-    worst = max(gain.by_column.items(), key=lambda item: item[1], default=("", 0.0))
-    return gain, (
-        f"attribute gain {gain.value:.3f} ± {2 * gain.error:.3f} over {len(gain.by_column)} columns "
-        f"({gain.inside:.2f} guessed of those inside, {gain.outside:.2f} of others); "
-        f"most: {worst[0]} {worst[1]:.2f}"
+    if not gain.columns:
+        return gain, "no column is released that could tell of a person"
+    shown = "; ".join(
+        f"{c.column} {c.gain:.3f} ± {2 * c.error:.3f} ({c.inside:.2f} guessed of those inside, "
+        f"{c.outside:.2f} of others)"
+        for c in gain.columns[:_SHOWN]
     )
+    more = f"; and {len(gain.columns) - _SHOWN} columns with less" if len(gain.columns) > _SHOWN else ""
+    return gain, f"attribute gain {gain.value:.3f}, pooled {gain.pooled:.3f}; by column: {shown}{more}"
 
 
 def least_group(
@@ -190,7 +200,7 @@ def _attacked(
     if len(rows) < len(data):
         one, two = (d.with_frame(d.frame[rows]) for d in (data, masked))
     weight = data.schema.weight
-    shown = [c for c in columns if c in data.columns and c != weight and _comparable(two, c)]
+    shown = [c for c in columns if c in data.columns and c != weight and is_comparable(two, c)]
     keys = {*data.schema.keys, *data.schema.geography}
     same = [c for c in shown if c in keys and one.column(c).equals(two.column(c), null_equal=True)]
     known = [c for c in shown if c not in same]
@@ -201,12 +211,6 @@ def _attacked(
         one, two, masks, known=known, block_on=same, seed=seed, finds="records", progress=progress
     )
     return battery, len(one)
-
-
-def _comparable(data: Microdata, column: str) -> bool:
-    dtype = data.dtype(column)
-    named = dtype in (pl.String, pl.Categorical, pl.Enum, pl.Boolean)
-    return named or dtype.is_numeric() or dtype.is_temporal()
 
 
 def _some(

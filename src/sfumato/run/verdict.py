@@ -15,7 +15,7 @@ False
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -181,18 +181,19 @@ def _limit_reason(limit: Limit, value: float, ok: bool, results: Results) -> Rea
             if found.figures.get("measured", value) != value:
                 said += f" at most by proof ({found.measured:.1%} measured, within its sampling error)"
         if limit.figure == "gain":
-            said += _unsure(results[BATTERY].figures.get("gain_error"), value, limit.at_most)
+            said += _unsure(results[BATTERY].figures, limit.at_most)
         return Reason(ok, f"{said} ({allowed})", do)
     do = "mask more, or recode keys"
     return Reason(ok, f"{limit.measure}.{limit.figure} is {value:.4g} ({allowed})", do)
 
 
-def _unsure(error: Any, value: float, most: float | None) -> str:
-    """How far the splits differ; a small file can't settle it."""
-    if not isinstance(error, float) or error != error:
+def _unsure(figures: Mapping[str, Any], most: float | None) -> str:
+    """The worst column with its interval; a small file can't settle whether it is below the limit."""
+    column, low, high = (figures.get(f"gain_{k}") for k in ("column", "low", "high"))
+    if not column or not isinstance(low, float) or not isinstance(high, float):
         return ""
-    said = f" ± {2 * error:.3f}"
-    if most is not None and value <= most < value + 2 * error:
+    said = f", most of {column} ({max(low, 0.0):.2f} to {min(high, 1.0):.2f})"
+    if most is not None and low <= most < high:
         said += ", which so few records can't settle"
     return said
 
