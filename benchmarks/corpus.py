@@ -34,6 +34,8 @@ class Labelled:
     """What isn't labelled in this file."""
     either: tuple[tuple[str, ...], ...] = ()
     """Columns of which any one may have the role that the first of them is given."""
+    doubtful: frozenset[str] = frozenset()
+    """Columns that may have any role or none."""
     data: Any = None
     """What is looked at: the frame, or a file as it is read with its metadata."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from corpus import Labelled, corpus
+from corpus_offices import offices
 from corpus_reference import reference
 from sfumato.plan.suggest.roles import Suggestion, suggest
 
@@ -66,6 +67,9 @@ def score(files: list[Labelled], *, wrong: bool = False) -> dict[str, tuple[int,
             warnings.simplefilter("ignore")
             found = suggest(file.data)
         said, true = found_in(file, found), truth(file)
+        for side in (said, true):
+            for what in ROLES:
+                side[what] = {one for one in side[what] if one[0] not in file.doubtful}
         for what in WHAT:
             if what in file.unjudged:
                 continue
@@ -90,12 +94,14 @@ def show(title: str, figures: dict[str, tuple[int, int, int]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wrong", action="store_true")
-    parser.add_argument("--only", choices=["first", "second", "reference"])
+    parser.add_argument("--only", choices=["first", "second", "offices", "reference"])
     args = parser.parse_args()
     began = time.process_time()
     for half in ("first", "second"):
         if args.only in (None, half):
             show(f"corpus, {half} half", score(corpus(half), wrong=args.wrong))
+    if args.only in (None, "offices"):
+        show("files of statistical offices", score(offices(), wrong=args.wrong))
     if args.only in (None, "reference"):
         files = reference()
         show(f"reference data ({len(files)} files)", score(files, wrong=args.wrong))

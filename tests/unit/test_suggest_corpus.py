@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.plan.suggest import words
+from sfumato.plan.suggest import codebooks, words
 from sfumato.plan.suggest.roles import plan_text, suggest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from corpus import Labelled, corpus
+from corpus_offices import offices
 from init import score
 
 LEAST = {"id": 0.95, "household": 0.95, "weight": 0.95, "geography": 0.95, "key": 0.85, "sensitive": 0.85}
@@ -26,6 +27,64 @@ FILES = {f.name: f for f in corpus()}
 @pytest.fixture(scope="module")
 def figures() -> dict[str, tuple[int, int, int]]:
     return score(list(FILES.values()))
+
+
+@pytest.fixture(scope="module")
+def figures_of_offices() -> dict[str, tuple[int, int, int]]:
+    return score(offices())
+
+
+@pytest.mark.parametrize("role", [*LEAST, "missing code", "sum"])
+def test_roles_in_the_files_of_offices(figures_of_offices, role):
+    right, found, there = figures_of_offices[role]
+    assert there > 0
+    assert right / found >= LEAST.get(role, 0.9), "too many were claimed"
+    assert right / there >= LEAST.get(role, 0.9), "too few were found"
+
+
+def test_a_book_counts_only_among_its_own_names():
+    """v012 is an age in a demographic and health survey; elsewhere nobody knows."""
+    dhs = ["V005", "V012", "V013", "V022", "V025", "V106", "V133", "V151", "V190", "V437", "V501"]
+    with codebooks.opened(dhs):
+        assert words.key_topic("V012") == "age"
+        assert words.is_weight("V005")
+        assert words.is_private("V437")
+    assert words.key_topic("V012") is None
+    with codebooks.opened(["v001", "v002", "v003", "v006", "v012", "income"]):
+        assert words.key_topic("v012") is None
+
+
+def test_days_of_birth_as_whole_numbers_are_a_key():
+    rng = np.random.default_rng(8)
+    days = rng.integers(1935, 2004, 400) * 10_000 + rng.integers(1, 13, 400) * 100 + rng.integers(1, 29, 400)
+    found = suggest(
+        pl.DataFrame({"dob": days, "sex": rng.integers(1, 3, 400), "pay": rng.lognormal(8, 1, 400)})
+    )
+    assert "dob" in found.schema.keys
+    assert "dob" not in found.drop
+
+
+def test_what_a_household_shares_is_no_hierarchy():
+    """Each member has the industry of the head and the household's rent: no code lies in another."""
+    rng = np.random.default_rng(9)
+    home = np.repeat(np.arange(300), 3)
+    found = suggest(pl.DataFrame({
+        "hhid": home + 1000, "sex": rng.integers(1, 3, 900), "age": rng.integers(0, 90, 900),
+        "nace": rng.integers(100, 400, 300)[home], "religion": rng.integers(1, 6, 300)[home],
+        "tenure": rng.integers(1, 4, 300)[home],
+    }))  # fmt: skip
+    assert found.nested == {}
+    assert {"nace", "religion", "tenure"} <= set(found.schema.keys)
+
+
+def test_a_code_that_begins_anew_in_each_state_is_no_area_by_itself():
+    rng = np.random.default_rng(10)
+    found = suggest(pl.DataFrame({
+        "state": rng.choice([4, 6, 8, 25, 42], 2000), "puma": rng.integers(1, 40, 2000),
+        "sex": rng.integers(1, 3, 2000),
+    }))  # fmt: skip
+    assert found.schema.geography == ("state",)
+    assert "puma" in found.schema.keys
 
 
 @pytest.mark.parametrize("role", [*LEAST, "missing code", "sum", "ratio"])

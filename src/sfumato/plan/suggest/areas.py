@@ -10,6 +10,7 @@ from sfumato.plan.suggest.facts import Facts
 from sfumato.plan.suggest.look import Look
 
 _MOST: Final = 5_000
+_SHORT_LABEL: Final = 3
 _NUTS: Final = re.compile(r"^[A-Z]{2}[0-9A-Z]{1,3}$")
 _POSTAL: Final = re.compile(
     r"^(\d{2}-\d{3}|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|\d{4}-\d{3}|\d{4} ?[A-Z]{2}|0\d{4})$"
@@ -25,8 +26,10 @@ def find_geography(look: Look) -> tuple[str, ...]:
         before = [chains[c] for c in chains if look.facts[c].distinct < look.facts[fine].distinct]
         before = [chain for chain in before if look.nests(chain[-1], fine)]
         chains[fine] = (*max(before, key=len, default=()), fine)
+    # A code that begins anew in each coarser area (tract 1, 2, 3 of every state) names no area by itself.
+    whole = {f: c for f, c in chains.items() if not any(_begins_anew(look, k, f) for k in there if k != f)}
     # Of equally long chains, the one whose last areas are the most: a sub-code repeats its few values.
-    best = max(chains.values(), key=lambda c: (len(c), look.facts[c[-1]].distinct), default=())
+    best = max((whole or chains).values(), key=lambda c: (len(c), look.facts[c[-1]].distinct), default=())
     best = _with_codes_within(look, best)
     for place, column in enumerate(best):
         where = f"; each lies in one {best[place - 1]}" if place else ""
@@ -39,9 +42,25 @@ def find_geography(look: Look) -> tuple[str, ...]:
     return best
 
 
+def _begins_anew(look: Look, coarse: str, fine: str) -> bool:
+    """Whether most codes of ``fine`` occur in most areas of ``coarse``, which has fewer values."""
+    many, few = look.facts[fine].distinct, look.facts[coarse].distinct
+    if not 3 <= few < many or many * few > look.sample.height / 2:
+        return False
+    return look.sample.select([coarse, fine]).drop_nulls().n_unique() > 0.6 * many * few
+
+
+def _named(look: Look, column: str) -> bool:
+    """Whether the name, or a short label, speaks of an area."""
+    label = look.facts[column].own.label or ""
+    short = 0 < len(label.split()) <= _SHORT_LABEL and not words.has(label, words.PLACE_NAME)
+    return words.is_area(column) or (short and words.is_area(label))
+
+
 def _area(look: Look, column: str) -> str | None:
     facts = look.facts[column]
-    share = 0.9 if words.is_area(column) else 0.5
+    named = _named(look, column)
+    share = 0.9 if named else 0.5
     few = 2 <= facts.distinct <= min(_MOST, max(2, int(share * facts.n)))
     if not few or not facts.is_code or words.is_money(column) or words.is_weight(column):
         return None
@@ -50,7 +69,7 @@ def _area(look: Look, column: str) -> str | None:
         return None
     if words.has(column, words.COUNT) and not words.has(column, words.CODE_OF) and facts.whole:
         return None
-    if words.is_area(column) and topic in (None, "housing", "other", "work", "family"):
+    if named and topic in (None, "housing", "other", "work", "family"):
         return "by its name"
     if topic is None and (why := _by_values(facts)):
         return why

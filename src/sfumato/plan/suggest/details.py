@@ -82,6 +82,7 @@ def missing_texts(texts: list[str]) -> tuple[str, ...]:
     (('nie dotyczy', '?'), ())
     """
     gone = [t for t in texts if lexicon.is_missing_text(words.plain(t))]
+    gone += [t for t in _nines(texts) if t not in gone]
     rest = [t for t in texts if t not in gone]
     if not rest:
         return ()
@@ -94,6 +95,25 @@ def missing_texts(texts: list[str]) -> tuple[str, ...]:
     return tuple(gone)
 
 
+def _nines(texts: list[str]) -> list[str]:
+    """Nines among letters (A, B, 9), or far above other digits (000, 001, 999): nothing is known.
+
+    >>> _nines(["H", "L", "M", "9"]), _nines(["000", "001", "003", "999"]), _nines(["7", "8", "9"])
+    (['9'], ['999'], [])
+    """
+    bare = [t.strip() for t in texts]
+    nines = [t for t, b in zip(texts, bare, strict=True) if b and set(b) == {"9"}]
+    others = [b for b in bare if b and set(b) != {"9"}]
+    if len(nines) != 1 or len(others) < 2:
+        return []
+    if all(b.isalpha() for b in others):
+        return nines
+    size = len(nines[0].strip())
+    if size < 2 or not all(b.isdigit() and len(b) == size for b in others):
+        return []
+    return nines if max(int(b) for b in others) < 0.9 * 10**size else []
+
+
 def _numeric_codes(look: Look, schema: Schema, column: str) -> dict[str, Any]:
     own = schema[column]
     out: dict[str, Any] = {}
@@ -102,6 +122,8 @@ def _numeric_codes(look: Look, schema: Schema, column: str) -> dict[str, Any]:
     age = words.key_topic(column) == "age" or look.facts[column].looks_like_age
     codes = codes_of(look.sample[column], dict(own.labels), age=age)
     missing, top = list(codes.missing), codes.top
+    if words.key_topic(column) == "language or religion" or words.has(column, words.GROUPS):
+        missing = [(c, why) for c, why in missing if c != 9 or "stands apart" not in why]  # all others
     high = [c for c, why in missing if "stands apart above" in why]
     if high and is_top_code(look, column, [float(c) for c in high]):
         missing = [(c, why) for c, why in missing if c not in high]

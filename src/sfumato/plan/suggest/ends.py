@@ -29,7 +29,7 @@ def is_top_code(look: Look, column: str, codes: list[float]) -> bool:
     values = look.sample[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
     at = values == codes[0]
     rest = np.isfinite(values) & ~at
-    hours = words.has(column, words.HOURS) and codes[0] < _MOST_HOURS
+    hours = words.is_hours(column) and codes[0] < _MOST_HOURS
     near = bool(rest.any()) and float(values[rest].max()) >= 0.8 * codes[0]
     if at.sum() < _FEWEST or rest.sum() < 50:
         return hours and near

@@ -248,6 +248,15 @@ class Facts:
         return self.whole and len(v) > 0 and v[0] >= 1850 and v[-1] <= 2035
 
     @cached_property
+    def looks_like_day(self) -> bool:
+        """Days written as whole numbers: 19640229, many of them, none impossible."""
+        v = self.counted[0]
+        if not self.whole or len(v) < 12 or v[0] < 1850_01_01 or v[-1] > 2035_12_31:
+            return False
+        month, day = v // 100 % 100, v % 100
+        return bool(((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).mean() > 0.99)
+
+    @cached_property
     def looks_like_age(self) -> bool:
         """Whole years from below 20 to above 60, many of them, no large heap, neighbours alike."""
         v, _ = self.counted

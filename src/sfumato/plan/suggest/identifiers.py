@@ -104,7 +104,7 @@ def _number(facts: Facts) -> str | None:
         and abs(v).max() <= 180
     ):
         return "coordinates, by their name: they lead to a door"
-    if not facts.whole or len(v) < 2 or v[0] < 0 or facts.own.labels:
+    if not facts.whole or len(v) < 2 or v[0] < 0 or facts.own.labels or facts.looks_like_day:
         return None
     name = facts.name
     low, high = facts.digits

@@ -20,6 +20,7 @@ _MANY: Final = 30
 _MOST_VALUES: Final = 1_000
 _FEWEST_KEYS: Final = 3
 _FILL_UP_TO: Final = 4
+_LEAST_HOURS: Final = 8
 
 
 def find_keys(look: Look, geography: tuple[str, ...], nested: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -56,9 +57,11 @@ def _few(look: Look, column: str) -> bool:
 
 def _why_key(look: Look, column: str) -> str | None:
     facts, n = look.facts[column], look.facts[column].distinct
-    if n < 2 or n > max(look.sample.height / 2, 2) or not facts.filled:
-        return None
     topic = words.key_topic(column) or (words.key_topic(facts.own.label) if facts.own.label else None)
+    if n < 2 or not facts.filled:
+        return None
+    if n > max(look.sample.height / 2, 2) and not (topic in ("age", "birth") and facts.looks_like_day):
+        return None
     if topic in ("age", "birth") and (facts.is_number or facts.is_date or facts.is_text):
         if words.is_money(column) and not facts.whole:
             return None
@@ -66,9 +69,9 @@ def _why_key(look: Look, column: str) -> str | None:
     by_value = _topic_of_values(facts)
     if words.is_money(column) and by_value in (None, "age", "a year"):
         return None
-    if words.has(column, words.PRIVATE) and topic in (None, "other"):
+    if words.is_private(column) and not words.is_money(column) and topic in (None, "other"):
         return None
-    if words.has(column, words.HOURS) and facts.is_number:
+    if words.is_hours(column) and facts.is_number:
         return None
     if topic is not None and n <= _MOST_VALUES and (facts.is_code or n <= _FEW or topic == "housing"):
         if facts.is_number and _measured(facts) and topic in ("work", "family", "other", "housing"):
@@ -147,12 +150,16 @@ def _why_sensitive(look: Look, column: str) -> str | None:
     facts = look.facts[column]
     n = facts.distinct
     money = words.is_money(column) or bool(facts.own.label and words.is_money(facts.own.label))
-    private = words.has(column, words.PRIVATE)
+    private = words.is_private(column) and not money
     if n < 2 or facts.is_date:
         return None
     if facts.is_number and not facts.own.labels:
         if money and n >= 5:
             return f"an amount, by its name; {n:,} values"
+        if private and n > _FEW:
+            return f"a private number, by its name; {n:,} values"
+        if words.is_hours(column) and n >= _LEAST_HOURS:
+            return f"a length of time, by its name; {n:,} values"
         if n > _MANY and not looks_coded(facts) and not _only_code(column, facts):
             return f"a continuous number: {n:,} values"
         if not facts.whole and n > 12:

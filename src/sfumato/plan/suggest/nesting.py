@@ -20,15 +20,25 @@ _EVIDENCE: Final = 40.0
 _FIRST: Final = 4_000
 
 
-def find_nested(look: Look, geography: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Each finest code → the coarser ones that it determines in every record."""
+def find_nested(
+    look: Look, geography: tuple[str, ...], household: str | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Each finest code → the coarser ones that it determines in every record.
+
+    Of a household's records the first alone counts as evidence: members share what their household has.
+    """
+    sample = (
+        look.sample if household is None else look.sample.unique(household, keep="first", maintain_order=True)
+    )
     codes: dict[str, npt.NDArray[np.int64]] = {}
     for c in look.free():
         facts = look.facts[c]
         if c in geography or not facts.is_code or not 2 <= facts.distinct <= _MOST_VALUES or facts.is_date:
             continue
-        if 2 * facts.distinct <= look.sample.height and facts.filled > 0.5 * facts.n:
-            head = look.sample[c].head(_FIRST)
+        if _amounts(look, c):
+            continue
+        if 2 * facts.distinct <= sample.height and facts.filled > 0.5 * facts.n:
+            head = sample[c].head(_FIRST)
             codes[c] = head.cast(pl.String).rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
     order = sorted(codes, key=lambda c: -look.facts[c].distinct)
     out: dict[str, tuple[str, ...]] = {}
@@ -43,6 +53,17 @@ def find_nested(look: Look, geography: tuple[str, ...]) -> dict[str, tuple[str, 
             for c in coarse:
                 look.say(c, f"each {fine} lies in one {c}: one hierarchy, of which {fine} is the finest")
     return out
+
+
+def _amounts(look: Look, column: str) -> bool:
+    """Numbers that are mostly zero and else of several lengths: amounts that few have, no codes."""
+    facts = look.facts[column]
+    if words.is_money(look.label(column)) or words.is_hours(column):
+        return True
+    if not facts.is_number or facts.zeros < 0.5 or facts.own.labels:
+        return False
+    others = np.abs(facts.counted[0][facts.counted[0] != 0])
+    return facts.distinct > 20 and bool(len(others)) and np.ptp(np.floor(np.log10(others))) > 0
 
 
 def is_band(look: Look, coarse: str, fine: str) -> bool:

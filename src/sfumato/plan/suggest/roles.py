@@ -15,7 +15,7 @@ import polars as pl
 
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
-from sfumato.plan.suggest import words
+from sfumato.plan.suggest import codebooks, words
 from sfumato.plan.suggest.areas import find_geography
 from sfumato.plan.suggest.design import find_household, find_weight, note_parts, note_person_number
 from sfumato.plan.suggest.details import with_codes, with_rules
@@ -40,6 +40,11 @@ def suggest(data: Any) -> Suggestion:
     is checked on all records. What the file's own metadata say is kept.
     """
     microdata = _numbers_read(as_microdata(data))
+    with codebooks.opened(microdata.columns):
+        return _suggested(microdata)
+
+
+def _suggested(microdata: Microdata) -> Suggestion:
     look, own = Look(microdata), microdata.schema
     for role in ("id", "household", "weight"):
         if getattr(own, role):
@@ -53,7 +58,7 @@ def suggest(data: Any) -> Suggestion:
     look.taken -= set(own.keys)
     geography = own.geography or find_geography(look)
     note_parts(look, identity)
-    nested = find_nested(look, geography)
+    nested = find_nested(look, geography, household)
     keys = own.keys or find_keys(look, geography, nested)
     look.taken.update(keys)
     sensitive = own.sensitive or find_sensitive(look, geography, nested)
@@ -140,6 +145,8 @@ def _stands_for(look: Look, column: str, found: Sequence[str]) -> str | None:
     """The identifying column of which each value has one value here, and the other way round."""
     facts = look.facts[column]
     if not facts.is_code or facts.distinct < 20 or facts.share_distinct > 0.95:
+        return None
+    if codebooks.topic(words.words(column)) in ("cluster", "strata"):
         return None
     for name in found:
         other = look.facts[name]

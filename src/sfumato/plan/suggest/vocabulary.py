@@ -8,9 +8,10 @@ from importlib import resources
 
 
 @cache
-def load() -> dict[str, dict[str, str]]:
-    """``names`` (words in column names), ``codebooks`` (names of well-known surveys), ``values``."""
-    text = resources.files("sfumato.plan.suggest").joinpath("vocabulary.toml").read_text(encoding="utf-8")
+def load(name: str = "vocabulary.toml") -> dict[str, dict[str, str]]:
+    """``names`` (words in column names), ``codebooks`` (names of well-known surveys), ``values``; or the
+    books of ``surveys.toml``."""
+    text = resources.files("sfumato.plan.suggest").joinpath(name).read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 

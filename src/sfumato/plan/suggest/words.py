@@ -69,6 +69,10 @@ class Words:
             or (len(word) > 4 and word.endswith(self.endings))
         )
 
+    def begins(self, word: str) -> bool:
+        """Whether a whole word of four letters or more stands before one or two further letters: EDADSP."""
+        return any(len(word) - cut > 3 and word[:-cut] in self.whole for cut in (1, 2))
+
     def found(self, names: Iterable[str]) -> bool:
         return any(w in self for w in names)
 
@@ -111,6 +115,7 @@ MEASURE: Final = _listed("measure")
 CODE_OF: Final = _listed("code_of")
 ORDERED: Final = _listed("ordered")
 PERSONS: Final = _listed("persons")
+GROUPS: Final = Words.of("social caste tribe community")
 
 _KEY_TOPICS: Final[dict[str, Words]] = {
     "sex": SEX, "age": AGE, "birth": BIRTH, "race or origin": RACE, "citizenship or country": CITIZEN,
@@ -136,6 +141,9 @@ def key_topic(text: str) -> str | None:
     for topic, listed in _KEY_TOPICS.items():
         if listed.found(said):
             return topic
+    for topic, listed in _KEY_TOPICS.items():
+        if any(listed.begins(w) for w in said):
+            return topic
     if COUNT.found(said) and (HOUSEHOLD.found(said) or FAMILY_ROLE.found(said) or PERSONS.found(said)):
         return "household size"
     return None
@@ -154,7 +162,19 @@ def is_money(name: str) -> bool:
 
 
 def is_private(name: str) -> bool:
-    return is_money(name) or has(name, PRIVATE)
+    """Whether a name speaks of money, health, opinions, offences or what else is nobody's business."""
+    said = words(name)
+    known = codebooks.topic(said)
+    if known is not None:
+        return known in ("money", "private")
+    return is_money(name) or PRIVATE.found(said)
+
+
+def is_hours(name: str) -> bool:
+    """Whether a name speaks of hours, weeks, days or another length of time."""
+    said = words(name)
+    known = codebooks.topic(said)
+    return known == "hours" if known is not None else HOURS.found(said)
 
 
 def is_weight(name: str) -> bool:
