@@ -21,8 +21,9 @@ from harness import Table, time_it
 from sfumato.contract.mask import Notes
 from sfumato.draws import Draws, Seed
 from sfumato.kernels.rank_swap import pair_geometric, pair_uniform
+from sfumato.masks.rank_swap.law import Law, Spread
 from sfumato.masks.rank_swap.ranks import order_ties, rank
-from sfumato.masks.rank_swap.targets import Law, Spread, Target, solve
+from sfumato.masks.rank_swap.targets import Target, solve
 from sfumato.parallel import in_threads
 
 ABOUT = """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, rankdata
 
 from sfumato.draws import Seed
-from sfumato.kernels import rank_bounds, rank_bounds_law
+from sfumato.kernels import rank_bounds, rank_bounds_law, rank_re_pair
 from sfumato.stats.rank_bounds import BoundedLaw, _edges, calibrate, window_share
 
 
@@ -168,7 +168,7 @@ def test_a_window_of_one_rank_can_leave_every_other_rank_only():
 def test_middle_ranks_are_those_of_rankdata(column):
     values, starts, *_ = column
     out = np.empty(len(values))
-    rank_bounds.middle_ranks(values, starts, out)
+    rank_re_pair.middle_ranks(values, starts, out)
     for low, high in itertools.pairwise(starts):
         assert out[low:high] == pytest.approx(rankdata(values[low:high]) - 1 + low)
 
@@ -179,7 +179,7 @@ def paired(column):
     rank_bounds.pair_bounded(values, starts, windows, distance, rng, source)
     rank_bounds.settle(values, starts, windows, distance, source, rng)
     middle = np.empty(len(values))
-    rank_bounds.middle_ranks(values, starts, middle)
+    rank_re_pair.middle_ranks(values, starts, middle)
     return source, middle, rng
 
 
@@ -193,7 +193,7 @@ def test_ranks_are_calmed_within_the_bounds_and_the_sum_is_right(column, share):
     source, middle, rng = paired(column)
     before = squares(middle, source)
     stay = (source == np.arange(len(values))).sum()
-    after, moves = rank_bounds.calm_ranks(
+    after, moves = rank_re_pair.calm_ranks(
         values, middle, starts, windows, distance, source, before, share * before, rng
     )
     assert_within(values, starts, windows, distance, source)
@@ -209,9 +209,9 @@ def test_re_pairing_nears_the_wanted_sum_within_the_bounds(column, share):
     source, middle, rng = paired(column)
     before, ranks = squares(values, source), squares(middle, source)
     lever = np.empty(len(values))
-    rank_bounds.leverage_bounded(values, starts, windows, distance, 1, lever)
+    rank_re_pair.leverage_bounded(values, starts, windows, distance, 1, lever)
     wanted = share * before
-    after, ranks_after, moves = rank_bounds.re_pair_bounded(
+    after, ranks_after, moves = rank_re_pair.re_pair_bounded(
         values,
         middle,
         source,

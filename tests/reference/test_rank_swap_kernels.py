@@ -14,8 +14,8 @@ from scipy import stats
 
 from sfumato.draws import Seed
 from sfumato.kernels import rank_law, rank_swap, sort, t_order
+from sfumato.masks.rank_swap.law import Law, Spread
 from sfumato.masks.rank_swap.ranks import rank
-from sfumato.masks.rank_swap.targets import Law, Spread
 
 
 def generator(name: str = "", seed: int = 0) -> np.random.Generator:

@@ -14,8 +14,9 @@ import pytest
 import sfumato as sf
 from sfumato.contract.guarantees import SameMultiset
 from sfumato.draws import Seed
+from sfumato.masks.rank_swap.law import Spread
 from sfumato.masks.rank_swap.ranks import window_ranks
-from sfumato.masks.rank_swap.targets import Spread, Target, search, theorem_percent
+from sfumato.masks.rank_swap.targets import Target, search, theorem_percent
 from sfumato.stats.rank_law import MEAN_POOL, MEAN_SHIFT, MEAN_SQUARE_SHIFT
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.errors import counted
-from sfumato.masks.rank_swap.targets import Solution, Spread, Target
+from sfumato.masks.rank_swap.law import Spread
+from sfumato.masks.rank_swap.targets import Solution, Target
 
 NEAR_CORRELATION, NEAR_CHANGE = 0.001, 0.01
 """How far from its goal a column may end before it is said: R, and K relative to K0."""

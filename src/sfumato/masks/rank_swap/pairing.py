@@ -10,8 +10,9 @@ import numpy as np
 from sfumato.data.microdata import FloatArray, IntArray
 from sfumato.draws import Draws
 from sfumato.masks.rank_swap.far import Bounded
+from sfumato.masks.rank_swap.law import Partner
 from sfumato.masks.rank_swap.ranks import AnyArray, Ranked
-from sfumato.masks.rank_swap.targets import Partner, Solution, Target
+from sfumato.masks.rank_swap.targets import Solution, Target
 
 _DRAWS, _DRAWN_AGAIN = 8, 200_000  # draws of the pairs of so many values, where re-pairing ends off target
 _GOOD_CORRELATION, _GOOD_CHANGE = 2e-4, 2e-3  # no further draw if it ends so near (R; K relative to K0)
@@ -184,7 +185,7 @@ def _pair_in_bounds(
 
 def _middle_ranks(core: Ranked) -> FloatArray:
     """Ranks over all strata, ties sharing theirs."""
-    from sfumato.kernels.rank_bounds import middle_ranks
+    from sfumato.kernels.rank_re_pair import middle_ranks
 
     if core.distinct and len(core.starts) == 2:
         return np.arange(len(core), dtype=np.float64)
@@ -217,7 +218,7 @@ def _adjust_in_bounds(
     generator: np.random.Generator,
 ) -> tuple[float, int]:
     """Re-pair within both bounds: first until the correlation of ranks is kept, then that of values."""
-    from sfumato.kernels.rank_bounds import calm_ranks, leverage_bounded, re_pair_bounded
+    from sfumato.kernels.rank_re_pair import calm_ranks, leverage_bounded, re_pair_bounded
 
     n, bounds = len(core), bounded.bounds
     starts, windows, distance = core.starts, bounds.windows, bounds.distance

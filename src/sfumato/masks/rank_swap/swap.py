@@ -18,10 +18,11 @@ from sfumato.errors import MaskError, Problem, counted
 from sfumato.masks.rank_swap import sums
 from sfumato.masks.rank_swap.cautions import cautions
 from sfumato.masks.rank_swap.far import Bounded
+from sfumato.masks.rank_swap.law import Law, Spread
 from sfumato.masks.rank_swap.pairing import Way, pair
 from sfumato.masks.rank_swap.pairs import Expected, Sampled, expected_far, pair_figures, sample
 from sfumato.masks.rank_swap.ranks import AnyArray, Ranked, order_ties, rank
-from sfumato.masks.rank_swap.targets import Law, Solution, Spread, Target, solve
+from sfumato.masks.rank_swap.targets import Solution, Target, solve
 from sfumato.masks.rank_swap.work import Work, codes_of, in_type_of
 from sfumato.parallel import in_threads
 

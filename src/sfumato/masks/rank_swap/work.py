@@ -17,9 +17,10 @@ from sfumato.errors import MaskError
 from sfumato.masks.rank_swap import order, sums
 from sfumato.masks.rank_swap.far import find_bounds, round_between
 from sfumato.masks.rank_swap.guarantees import Compared, Moves
+from sfumato.masks.rank_swap.law import Spread
 from sfumato.masks.rank_swap.ranks import AnyArray, Ranked, rank, window_ranks
 from sfumato.masks.rank_swap.settings import Settings
-from sfumato.masks.rank_swap.targets import Solution, Spread, Target, solve
+from sfumato.masks.rank_swap.targets import Solution, Target, solve
 from sfumato.stats.rank_bounds import window_share
 
 # What a mask found on a file: an attack asks again, and the window doesn't depend on chance.
