@@ -8,7 +8,8 @@ transport through "keep these keys" hubs finds the moves that change the least.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,9 @@ import polars as pl
 
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
-from sfumato.errors import GuaranteeError, InputError, MaskError
+from sfumato.errors import GuaranteeError, InputError, MaskError, ParameterError, did_you_mean
 from sfumato.tables.build import tabulate
-from sfumato.tables.safe import SafeTable, as_mapping
+from sfumato.tables.safe import SafeTable
 
 Ints = npt.NDArray[np.int64]
 
@@ -85,7 +86,7 @@ def realise(
             "the records don't tabulate to the safe table's original",
             hint="make the safe table from these records: sf.safe_table(data, tolerance, keys=[…])",
         )
-    moves = plan_moves(safe, as_mapping(importance, safe.keys))
+    moves = plan_moves(safe, _costs(importance, safe.keys))
     code = _codes(records, safe)
     who, where = _choose(records, code, moves, safe, similar_on, as_seed(seed))
     places = np.unravel_index(where, safe.counts.shape)
@@ -306,3 +307,22 @@ def _spread(household: Ints, who: Ints, picks: Ints) -> tuple[Ints, Ints]:
     chosen[who] = picks
     rows = np.flatnonzero(chosen[household] >= 0)
     return rows, chosen[household[rows]]
+
+
+def _costs(importance: Any, keys: Sequence[str]) -> Mapping[str, float]:
+    """What changing each key costs: a dict, or a list from least to most important."""
+    if importance is None:
+        return dict.fromkeys(keys, 1.0)
+    if isinstance(importance, Mapping):
+        unknown = [k for k in importance if k not in keys]
+        if unknown:
+            raise ParameterError(f"importance names {unknown[0]!r}", hint=did_you_mean(unknown[0], keys))
+        out = {k: float(importance.get(k, 1.0)) for k in keys}
+    else:
+        order = list(importance)
+        if sorted(order) != sorted(keys):
+            raise ParameterError("importance must list every key once", hint="least important first")
+        out = {k: 1.0 + order.index(k) / len(keys) for k in keys}
+    if not all(math.isfinite(v) and v > 0 for v in out.values()):
+        raise ParameterError("importance must be above 0")
+    return out
