@@ -15,7 +15,8 @@ from sfumato.contract.mask import Notes, RowsMask
 from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed
 from sfumato.errors import MaskError, ParameterError
-from sfumato.masks.coding import SharedExtreme, TopBottomCode, WithinCodes
+from sfumato.masks.coding.guarantees import SharedExtreme, WithinCodes
+from sfumato.masks.coding.top_bottom_code import TopBottomCode
 
 
 def coded(values: list[object], dtype: pl.DataType | None = None, **parameters: object) -> Microdata:

@@ -17,7 +17,9 @@ from sfumato.data.microdata import Microdata
 from sfumato.data.recoding import read_grc, span
 from sfumato.data.schema import Variable
 from sfumato.errors import InputError, MaskError, ParameterError, SchemaError
-from sfumato.masks.recode import Coarser, Recode, Truncate
+from sfumato.masks.recode.coarser import Coarser
+from sfumato.masks.recode.recode import Recode
+from sfumato.masks.recode.truncate import Truncate
 
 
 def recoded(values: list[Any], variable: dict[str, Any] | None = None, **parameters: Any) -> Microdata:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,8 +18,8 @@ from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema, Variable
 from sfumato.draws import Draws, as_seed
 from sfumato.errors import MaskError, Problem
-
-_SIDES = ("top", "bottom")
+from sfumato.masks.coding.codes import SIDES, how_many, in_type, plain, replacement
+from sfumato.masks.coding.guarantees import SharedExtreme, WithinCodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +98,10 @@ class TopBottomCode(RowsMask):
         for column in self.columns:
             out += [
                 (f"{column} has both `{side}` and `{side}_percent`", "give one of them", side)
-                for side in _SIDES
+                for side in SIDES
                 if self._said(side, column) is not None and self._said(f"{side}_percent", column) is not None
             ]
-            said = [self._said(s + p, column) for s in _SIDES for p in ("", "_percent")]
+            said = [self._said(s + p, column) for s in SIDES for p in ("", "_percent")]
             if all(code is None for code in said):
                 out.append(
                     (f"{column} has no code", "give `top`, `bottom`, `top_percent` or `bottom_percent`")
@@ -112,7 +111,7 @@ class TopBottomCode(RowsMask):
                 out.append(
                     (f"the bottom code of {column} ({low:g}) isn't below its top code ({high:g})", None)
                 )
-            shares = [self._said(f"{s}_percent", column) or 0 for s in _SIDES]
+            shares = [self._said(f"{s}_percent", column) or 0 for s in SIDES]
             if sum(shares) > 100:
                 out.append((f"{column} is to be coded in more than 100 percent of its values", None))
             if column in self.within:
@@ -132,7 +131,7 @@ class TopBottomCode(RowsMask):
                 out.append(
                     Problem(0, f"{column} holds dates, which can't be coded", "recode them by `period`")
                 )
-            for side in _SIDES:
+            for side in SIDES:
                 code = self._said(side, column)
                 if code is not None and schema[column].is_missing_code(code):
                     hint = "coded values would look missing; take another code"
@@ -154,7 +153,7 @@ class TopBottomCode(RowsMask):
             if not self.within:
                 codes = self._said("bottom", column), self._said("top", column)
                 out.append(WithinCodes(column, *codes, exact=self.replace == "code"))
-            for side in _SIDES:
+            for side in SIDES:
                 percent = self._said(f"{side}_percent", column)
                 if percent:
                     out.append(SharedExtreme(column, percent, side == "top", self.within))
@@ -169,7 +168,7 @@ class TopBottomCode(RowsMask):
         if self.replace == "code" or column not in self.columns or column not in masked.columns:
             return variable
         values = masked.column(column).filter(~masked.missing(column))
-        for side in _SIDES:
+        for side in SIDES:
             code = getattr(variable, side)
             if code is None or self._said(f"{side}_percent", column) is None:
                 continue
@@ -189,7 +188,7 @@ class TopBottomCode(RowsMask):
     def _fit_column(self, data: Microdata, column: str, notes: Notes) -> dict[str, Any]:
         series, dtype = data.column(column), data.dtype(column)
         missing = data.missing_expr(column)
-        cut = {side: self._cut(data, column, side) for side in _SIDES}
+        cut = {side: self._cut(data, column, side) for side in SIDES}
         meets = cut["top"] is not None and cut["bottom"] is not None and cut["bottom"] >= cut["top"]
         if meets:
             if series.filter(~data.missing(column)).n_unique() > 1:
@@ -198,7 +197,7 @@ class TopBottomCode(RowsMask):
             return {}
         frame, at = pl.DataFrame({column: series}), pl.col(column)
         state: dict[str, Any] = {}
-        for side in _SIDES:
+        for side in SIDES:
             code = cut[side]
             if code is None:
                 continue
@@ -208,16 +207,16 @@ class TopBottomCode(RowsMask):
             centre = new = code
             if self.replace != "code" and seen["n"]:
                 coded = frame.select(at.filter(beyond)).to_series()
-                centre, new = _replacement(coded.to_list(), self.replace, dtype, column)
+                centre, new = replacement(coded.to_list(), self.replace, dtype, column)
             self._judge(data, column, side, new, seen["n"], notes)
             if new != centre and dtype.is_integer():
                 notes.warn(f"{column}: the {self.replace} of the coded values was rounded to a whole number")
             state[side] = (code, new)
-            notes.figure(f"{side}_code", _plain(code), column)
+            notes.figure(f"{side}_code", plain(code), column)
             notes.figure(f"{side}_coded", int(seen["n"]), column)
             notes.figure(f"{side}_changed", int(seen["n"] if new != code else seen["moved"]), column)
             if new != code:
-                notes.figure(f"{side}_replaced_by", _plain(new), column)
+                notes.figure(f"{side}_replaced_by", plain(new), column)
             percent = self._said(f"{side}_percent", column)
             if percent and seen["n"] > 0.02 * percent * len(series):
                 share = 100 * seen["n"] / len(series)
@@ -230,9 +229,9 @@ class TopBottomCode(RowsMask):
         percent = self._said(f"{side}_percent", column)
         if percent is None:
             code = self._said(side, column)
-            return None if code is None else _in_type(code, dtype, top=side == "top")
+            return None if code is None else in_type(code, dtype, top=side == "top")
         values = data.column(column).filter(data.eligible(column))
-        k = _how_many(len(values), percent)
+        k = how_many(len(values), percent)
         if not k:
             return None
         place = len(values) - k if side == "top" else k - 1
@@ -267,7 +266,7 @@ class TopBottomCode(RowsMask):
             *(pl.Series(f"eligible {c}", data.eligible(c)) for c in self.columns),
             *(pl.Series(f"there {c}", ~data.missing(c)) for c in self.columns),
         )
-        pairs = [(column, side) for column in self.columns for side in _SIDES]
+        pairs = [(column, side) for column in self.columns for side in SIDES]
         cuts = [self._stratum_cut(data.dtype(c), c, side).alias(f"{side} {c}") for c, side in pairs]
         strata = frame.group_by(keys, maintain_order=True).agg(cuts)
         frame = frame.join(strata, on=keys, how="left", nulls_equal=True, maintain_order="left")
@@ -288,7 +287,7 @@ class TopBottomCode(RowsMask):
         if self.replace != "code":
             for column, side in pairs:
                 lists, dtype = replaced[f"{side} new {column}"].to_list(), data.dtype(column)
-                centres = [_replacement(v, self.replace, dtype, column)[1] if v else None for v in lists]
+                centres = [replacement(v, self.replace, dtype, column)[1] if v else None for v in lists]
                 replaced = replaced.with_columns(pl.Series(f"{side} new {column}", centres, dtype=dtype))
         for column, side in pairs:
             for new in replaced[f"{side} new {column}"].drop_nulls().unique():
@@ -300,7 +299,7 @@ class TopBottomCode(RowsMask):
         percent = self._said(f"{side}_percent", column)
         if percent is None:
             said = self._said(side, column)
-            code = None if said is None else _in_type(said, dtype, top=side == "top")
+            code = None if said is None else in_type(said, dtype, top=side == "top")
             return pl.lit(code, dtype=dtype).first()
         values = pl.col(column).filter(pl.col(f"eligible {column}"))
         k = (values.len() * (percent / 100) - 1e-9).ceil().cast(pl.Int64)
@@ -313,7 +312,7 @@ class TopBottomCode(RowsMask):
             keys = list(self.within)
             frame = frame.join(state, on=keys, how="left", nulls_equal=True, maintain_order="left")
             codes = {
-                c: {s: (pl.col(f"{s} {c}"), pl.col(f"{s} new {c}")) for s in _SIDES} for c in self.columns
+                c: {s: (pl.col(f"{s} {c}"), pl.col(f"{s} new {c}")) for s in SIDES} for c in self.columns
             }
         else:
             codes = {
@@ -337,7 +336,7 @@ class TopBottomCode(RowsMask):
             return masked
         schema = data.schema
         for column, codes in state.items():
-            old, details = schema[column], {side: _plain(code) for side, (code, _) in codes.items()}
+            old, details = schema[column], {side: plain(code) for side, (code, _) in codes.items()}
             if "top" in details and old.top is not None:
                 details["top"] = min(details["top"], old.top)
             if "bottom" in details and old.bottom is not None:
@@ -359,138 +358,8 @@ def _literal(value: Any, dtype: pl.DataType) -> pl.Expr:
     return pl.lit(value, dtype=dtype)
 
 
-def _how_many(n: int, percent: float) -> int:
-    """⌈percent · n / 100⌉, safe against 0.1 · 30 = 3.0000000000000004."""
-    return math.ceil(n * (percent / 100) - 1e-9)
-
-
-def _in_type(code: float, dtype: pl.DataType, *, top: bool) -> Any:
-    """A code as a value of the column's type, never looser than asked; None where the type can't
-    reach it (nothing can lie beyond it)."""
-    if dtype == pl.Float32:
-        return float(np.float32(code))
-    if isinstance(dtype, pl.Decimal):
-        step = Decimal(1).scaleb(-dtype.scale)
-        exact = Decimal(repr(code)) if isinstance(code, float) else Decimal(code)
-        return exact.quantize(step, rounding=ROUND_FLOOR if top else ROUND_CEILING)
-    if not dtype.is_integer():
-        return float(code)
-    whole = math.floor(code) if top else math.ceil(code)
-    bits = {"8": 8, "16": 16, "32": 32, "64": 64, "128": 128}[str(dtype).lstrip("UInt")]
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.is_signed_integer() else (0, 2**bits - 1)
-    return whole if low <= whole <= high else None
-
-
-def _centre(values: list[Any], what: str) -> float:
-    """The mean or the median; the sum is exact, so that chunks and threads can't change a bit of it."""
-    return math.fsum(values) / len(values) if what == "mean" else float(np.median(np.array(values, float)))
-
-
-def _replacement(values: list[Any], what: str, dtype: pl.DataType, column: str) -> tuple[float, Any]:
-    """The mean or median of the coded values, as it is and in the column's type."""
-    if dtype.is_integer() and max(abs(v) for v in values) > 1 << 53:
-        raise MaskError(
-            f"top_bottom_code: {column} has whole numbers beyond 2^53, whose {what} can't be had exactly",
-            hint='is it an identifier? else use replace="code"',
-        )
-    centre = _centre(values, what)
-    return centre, _rounded(centre, dtype)
-
-
-def _plain(code: Any) -> Any:
-    return float(code) if isinstance(code, Decimal) else code
-
-
-def _rounded(value: float, dtype: pl.DataType) -> Any:
-    if isinstance(dtype, pl.Decimal):
-        return Decimal(repr(value)).quantize(Decimal(1).scaleb(-dtype.scale))
-    if dtype == pl.Float32:
-        return float(np.float32(value))
-    return value if dtype.is_float() or not math.isfinite(value) else int(np.rint(value))
-
-
 def _met(column: str) -> MaskError:
     return MaskError(
         f"top_bottom_code: the top and the bottom code of {column} meet, so no value would be left",
         hint="the column has many ties: lower a percent, give the codes as values, or widen the strata",
     )
-
-
-@dataclass(frozen=True)
-class WithinCodes(Guarantee):
-    """No value lies beyond a code, and what lay between the codes stays.
-
-    Codes that were asked for as values are taken from the request, codes by percent from the schema
-    of the masked file. Where a mean or median replaces the coded values (``exact=False``), those
-    beyond the code must all be one and the same value.
-    """
-
-    column: str
-    bottom: float | None = None
-    top: float | None = None
-    exact: bool = True
-
-    def describe(self) -> str:
-        what = "no value" if self.exact else "no more than one value"
-        return f"{what} of {self.column} lies beyond its code, and the values between its codes stay"
-
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
-        known = after.schema[self.column]
-        dtype, at = after.dtype(self.column), pl.col("after")
-        both = pl.DataFrame({self.column: before.column(self.column), "after": after.column(self.column)})
-        there, was = ~before.missing_expr(self.column), pl.col(self.column)
-        inside, asked = there, []
-        for side, said in (("top", self.top), ("bottom", self.bottom)):
-            code = getattr(known, side) if said is None else said
-            code = None if code is None else _in_type(code, dtype, top=side == "top")
-            if code is None:
-                continue
-            beyond = there & (at > code if side == "top" else at < code)
-            values = at.filter(beyond)
-            wrong = beyond.any() if self.exact else (values.min() != values.max()).fill_null(False)
-            asked.append(wrong.alias(side))
-            inside &= was < code if side == "top" else was > code
-        asked += [(inside & was.ne_missing(at)).sum().alias("changed")]
-        asked += [(~there & was.ne_missing(at)).sum().alias("missing")]
-        seen = both.select(asked).row(0, named=True)
-        for side in _SIDES:
-            if seen.get(side):
-                return f"values of {self.column} lie beyond its {side} code"
-        if seen["missing"]:
-            return f"{seen['missing']:,} missing values of {self.column} changed"
-        return (
-            f"{seen['changed']:,} values of {self.column} between codes changed" if seen["changed"] else None
-        )
-
-
-@dataclass(frozen=True)
-class SharedExtreme(Guarantee):
-    """At least a percent of the eligible values share the largest (or smallest) one, by stratum."""
-
-    column: str
-    percent: float
-    top: bool = True
-    within: tuple[str, ...] = ()
-
-    def describe(self) -> str:
-        where = f" in each stratum of {', '.join(self.within)}" if self.within else ""
-        word = "largest" if self.top else "smallest"
-        return f"the {word} value of {self.column} is shared by at least {self.percent:g}%{where}"
-
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
-        frame = pl.DataFrame(
-            {
-                "stratum": before.codes(self.within)[0],
-                "eligible": before.eligible(self.column),
-                "there": ~after.missing(self.column),
-                "value": after.column(self.column),
-            }
-        )
-        value = pl.col("value").filter(pl.col("there"))
-        extreme = value.max() if self.top else value.min()
-        counts = frame.group_by("stratum").agg(
-            eligible=pl.col("eligible").sum(), shared=(value == extreme).sum()
-        )
-        needed = (pl.col("eligible") * (self.percent / 100) - 1e-9).ceil()
-        short = counts.filter(pl.col("shared") < needed).height
-        return f"too few records share it in {short:,} strata" if short else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,13 +25,11 @@ from sfumato.data.recoding import (
     key_text,
     number_text,
     read_grc,
-    without_last,
 )
 from sfumato.data.schema import Code, Range, Schema, Variable
 from sfumato.draws import Draws, as_seed
 from sfumato.errors import MaskError, Problem, SchemaError, SfumatoError
-
-_SHOWN = 12
+from sfumato.masks.recode.coarser import SHOWN, Coarser, as_type, looked_up, missing_in, recoded_schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,11 +213,11 @@ class Recode(RowsMask):
         becomes null there). ``show=False`` keeps values out of error messages.
         """
         variable = variable or Variable()
-        missing = _missing(values, variable)
+        missing = missing_in(values, variable)
         there = values.filter(~missing)
         classes, dtype = self._classify(there, variable, show=show)
         self._no_clash(classes, variable)
-        kept = _as_type(values, dtype)
+        kept = as_type(values, dtype)
         index = pl.Series(np.flatnonzero(~missing.to_numpy()), dtype=pl.UInt32)
         out = kept.clone()
         return out.scatter(index, classes.cast(dtype)) if len(index) else out
@@ -264,7 +262,7 @@ class Recode(RowsMask):
                 text = pl.Series([self.other]).cast(dtype)
                 found = found.fill_null(text[0])
             elif self.keep_others:
-                found = found.zip_with(~lost, _as_type(values, dtype))
+                found = found.zip_with(~lost, as_type(values, dtype))
             else:
                 raise self._uncovered(values.filter(lost), show=show)
         return found, dtype
@@ -322,8 +320,8 @@ class Recode(RowsMask):
         what = f"{len(distinct):,} values" if len(distinct) != 1 else "1 value"
         named = ""
         if show:
-            listed = ", ".join(str(v) for v in distinct.head(_SHOWN).to_list())
-            named = f": {listed}" + (" …" if len(distinct) > _SHOWN else "")
+            listed = ", ".join(str(v) for v in distinct.head(SHOWN).to_list())
+            named = f": {listed}" + (" …" if len(distinct) > SHOWN else "")
         return MaskError(
             f"recode: {what} of {self.column} are in no class{named}",
             hint="add a class, or give `other` (one class for the rest) or keep_others = true",
@@ -349,13 +347,13 @@ class Recode(RowsMask):
 
     def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
         distinct, classes = state
-        return chunk.with_columns({self.column: _looked_up(chunk.column(self.column), distinct, classes)})
+        return chunk.with_columns({self.column: looked_up(chunk.column(self.column), distinct, classes)})
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
         distinct, classes = self._fit(data, draws, notes)
-        new = _looked_up(data.column(self.column), distinct, classes)
+        new = looked_up(data.column(self.column), distinct, classes)
         masked = data.frame.with_columns(new.alias(self.column))
-        schema = _recoded_schema(data.schema, self.column, self._details(data, distinct, classes))
+        schema = recoded_schema(data.schema, self.column, self._details(data, distinct, classes))
         return Microdata(masked, schema)
 
     def _details(self, data: Microdata, distinct: pl.Series, classes: pl.Series) -> dict[str, Any]:
@@ -364,7 +362,7 @@ class Recode(RowsMask):
         if self.level == 0:
             return {}
         text = classes.dtype == pl.String
-        gone = _missing(distinct, variable)
+        gone = missing_in(distinct, variable)
         missing: list[Code | Range] = list(variable.missing)
         if text:
             missing = list(dict.fromkeys(classes.filter(gone).drop_nulls().to_list()))
@@ -386,152 +384,3 @@ class Recode(RowsMask):
             "missing": tuple(missing),
             "labels": labels,
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Truncate(RowsMask):
-    """Cut digits off the right end of every code.
-
-    12345 with ``digits=2`` becomes 123, in text and in whole numbers alike (towards zero); a
-    hierarchical code (region, occupation, industry) thus moves up its hierarchy. Missing values stay.
-    A text that has no more characters than are cut off is an error that names it.
-
-    Reference: Hundepool, A. et al. (2012). Statistical Disclosure Control, section 3.6.2. Wiley.
-
-    >>> import polars as pl, sfumato as sf
-    >>> data = sf.Microdata(pl.DataFrame({"ZIP": ["20233", "20740", None]}))
-    >>> sf.Truncate(column="ZIP", digits=2).mask(data).frame["ZIP"].to_list()
-    ['202', '207', None]
-    """
-
-    name: ClassVar[str] = "truncate"
-    reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
-
-    column: str = parameter(doc="The column to truncate.", columns=True, public=True)
-    digits: int = parameter(
-        doc="How many digits or characters are cut off.", at_least=0, at_most=18, public=True
-    )
-
-    def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
-        out = self.check_columns(types)
-        dtype = types.get(self.column)
-        if dtype is not None and not (dtype.is_integer() or dtype in (pl.String, pl.Categorical)):
-            out.append(
-                Problem(
-                    0,
-                    f"{self.column} holds {held_type(dtype)}, which has no digits to cut",
-                    f"use `recode` with a `{'width' if dtype.is_numeric() else 'mapping'}`"
-                    if not dtype.is_temporal()
-                    else "use `recode` with a `period`",
-                )
-            )
-        return out
-
-    def changes(self, data: Microdata) -> Sequence[str]:
-        return (self.column,)
-
-    def discloses(self, data: Microdata) -> Sequence[Fact]:
-        return ()  # whoever reads the release does the same to his own list
-
-    def own_list(self, data: Microdata) -> Microdata:
-        return self._apply(data, as_seed(0).draws(self.name), Notes())
-
-    def keeps(self, data: Microdata) -> Sequence[Guarantee]:
-        return [Coarser(self.column)]
-
-    def class_of(
-        self, values: pl.Series, variable: Variable | None = None, *, show: bool = True
-    ) -> pl.Series:
-        """The truncated code of each value; nulls and missing codes stay."""
-        variable = variable or Variable()
-        missing = _missing(values, variable)
-        if not values.dtype.is_integer():
-            names = values.cast(pl.String)
-            short = (
-                names.filter(~missing & (names.str.len_chars() <= self.digits)).drop_nulls().unique().sort()
-            )
-            if len(short) and self.digits:
-                named = f": {', '.join(short.head(_SHOWN))}" if show else ""
-                raise MaskError(
-                    f"truncate: {len(short):,} codes of {self.column} have no more than {self.digits} "
-                    f"characters{named}",
-                    hint="cut off fewer, or recode these first",
-                )
-        cut = without_last(values, self.digits)
-        for name in (
-            cut.filter(~missing).cast(pl.String if not values.dtype.is_integer() else values.dtype).unique()
-        ):
-            if name is not None and self.digits and variable.is_missing_code(name):
-                raise MaskError(f"truncate: {name!r}, a missing code of {self.column}, would be made")
-        return values.zip_with(missing, cut) if missing.any() else cut.rename(values.name)
-
-    def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> tuple[pl.Series, pl.Series]:
-        distinct = data.column(self.column).unique()
-        show = data.schema.role_of(self.column) != "sensitive"
-        cut = self.class_of(distinct, data.schema[self.column], show=show)
-        notes.figure("values_before", distinct.drop_nulls().len())
-        notes.figure("classes_after", cut.drop_nulls().n_unique())
-        return distinct, cut
-
-    def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
-        return chunk.with_columns({self.column: _looked_up(chunk.column(self.column), *state)})
-
-    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        masked = super()._apply(data, draws, notes)
-        if not self.digits:
-            return masked
-        return masked.with_schema(_recoded_schema(data.schema, self.column, {"labels": {}, "order": ()}))
-
-
-@dataclass(frozen=True)
-class Coarser(Guarantee):
-    """Records that agreed on the column still agree, and missing values are still missing."""
-
-    column: str
-
-    def describe(self) -> str:
-        return f"equal values of {self.column} stay equal, and missing ones stay missing"
-
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
-        pairs = pl.DataFrame({"before": before.column(self.column), "after": after.column(self.column)})
-        split = pairs.unique().group_by("before").len("n").filter(pl.col("n") > 1).height
-        if split:
-            return f"{split:,} values of {self.column} were split over several classes"
-        lost = int((before.missing(self.column) & ~after.missing(self.column)).sum())
-        return f"{lost:,} missing values of {self.column} became something else" if lost else None
-
-
-def _missing(values: pl.Series, variable: Variable) -> pl.Series:
-    """Which values are null, NaN or missing codes."""
-    lone = Microdata(pl.DataFrame({"v": values}), Schema(variables={"v": Variable(missing=variable.missing)}))
-    return pl.Series(lone.missing("v"))
-
-
-def _as_type(values: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """The values themselves in the type of the classes; NaN has no text and becomes null."""
-    if values.dtype == dtype:
-        return values
-    if values.dtype.is_float() and dtype == pl.String:
-        values = values.fill_nan(None)
-        whole = (values.drop_nulls() == values.drop_nulls().round(0)).all()
-        return values.cast(pl.Int64, strict=False).cast(dtype) if whole else values.cast(dtype)
-    return values.cast(dtype)
-
-
-def _looked_up(values: pl.Series, distinct: pl.Series, classes: pl.Series) -> pl.Series:
-    """The classes of a whole column, from those of its distinct values."""
-    if not len(distinct):
-        return values.cast(classes.dtype)
-    found: pl.Series = values.replace_strict(distinct, classes, return_dtype=classes.dtype)
-    return found
-
-
-def _recoded_schema(schema: Schema, column: str, details: Mapping[str, Any]) -> Schema:
-    """The schema after a column's codes have changed: what was said of the old codes is dropped."""
-    if not details:
-        return schema
-    stale = {"top": None, "bottom": None, "unit": None, "sum_of": (), "hierarchy": None}
-    variables = {
-        name: replace(v, sum_of=()) if column in v.sum_of else v for name, v in schema.variables.items()
-    }
-    return replace(schema, variables=variables).with_variable(column, **{**stale, **details})

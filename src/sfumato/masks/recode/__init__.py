@@ -1,0 +1,1 @@
+"""Coarser codes: global recoding, and digits cut off."""
