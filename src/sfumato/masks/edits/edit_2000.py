@@ -14,22 +14,15 @@ from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
-from sfumato.data.microdata import FloatArray, Microdata
+from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem, did_you_mean
 from sfumato.masks.edits import classes as _classes
 from sfumato.masks.edits import key_order as _key_order
 from sfumato.masks.edits.geography import below, geography_problems
-from sfumato.masks.edits.neighbour_swap import (
-    Pairs,
-    Swapper,
-    largest_share,
-    levels_of,
-    percentage_bias,
-    standardised,
-    swap_log,
-)
+from sfumato.masks.edits.neighbour_swap import Pairs, Swapper, standardised
+from sfumato.masks.edits.trials import Trials
 
 ORDERS = ("near_optimal", "search")
 _WARNING = (
@@ -318,9 +311,12 @@ class ConfidentialityEdit2000(Mask):
             )
         if self.swap == "first_key":
             notes.warn(_WARNING)
-        order = self._find_order(classes, self._areas(schema), x, swapper, draws, notes)
-        share, pairs = self._tuned(order, x, classes, swapper, draws, notes)
-        self._report(data, classes, order, share, pairs, swapper, x, draws, notes)
+        trials = Trials(swapper, x, self.window, self.sample_percent / 100, draws, notes)
+        levels = list(self.levels) or default_levels(classes.keys, self._areas(schema))
+        how = self.order if isinstance(self.order, str) and self.order in ORDERS else "given"
+        order = trials.find_order(how, levels, self.search_orders)
+        share, pairs = trials.tuned(order, self.f, self.p)
+        trials.report(data, order, share, pairs, self.f, self.p)
         return self._exchange(data, pairs)
 
     def _check_records(self, data: Microdata) -> None:
@@ -359,165 +355,6 @@ class ConfidentialityEdit2000(Mask):
         failing = int((classes.counts < self.tolerance).sum())
         priority = draws.stream(purpose="sample").permutation(failing)
         return Swapper(classes, self.tolerance, mode, area, values, likeness, offset, priority)
-
-    def _find_order(
-        self,
-        classes: _key_order.KeyClasses,
-        areas: Sequence[str],
-        x: FloatArray | None,
-        swapper: Swapper,
-        draws: Draws,
-        notes: Notes,
-    ) -> tuple[str, ...]:
-        if self.order not in ORDERS or x is None:
-            order = classes.keys
-        else:
-            order, steps = _key_order.near_optimal(classes, x)
-            notes.figure("largest_standard_deviations", steps)
-            if self.order == "search":
-                order = self._search(order, classes, areas, x, swapper, draws, notes)
-        notes.figure("order", list(order))
-        return order
-
-    def _search(
-        self,
-        start: tuple[str, ...],
-        classes: _key_order.KeyClasses,
-        areas: Sequence[str],
-        x: FloatArray,
-        swapper: Swapper,
-        draws: Draws,
-        notes: Notes,
-    ) -> tuple[str, ...]:
-        """The order with the least average bias, among those whose neighbours can be partners."""
-        levels = levels_of(classes, x, self._levels(classes, areas))
-        share = self.sample_percent / 100
-
-        def trial(order: tuple[str, ...]) -> Pairs:
-            return swapper.pair(order, share, self.window, draws.stream(purpose="far").generator())
-
-        allowed = trial(start).far
-
-        def cost(order: tuple[str, ...]) -> float:
-            pairs = trial(order)
-            # An order that puts records of one area side by side leaves nothing to swap nearby.
-            if pairs.far > allowed:
-                return float("inf")
-            return float(np.mean([percentage_bias(classes, level, pairs, x) for level in levels]))
-
-        first = cost(start)
-        best, value, tried = _key_order.search(start, cost, self.search_orders)
-        notes.figure("near_optimal_order", list(start))
-        notes.figure("average_bias_near_optimal", first)
-        notes.figure("average_bias_found", value)
-        notes.figure("orders_tried", tried)
-        return best
-
-    def _levels(self, classes: _key_order.KeyClasses, areas: Sequence[str]) -> list[tuple[str, ...]]:
-        if self.levels:
-            return list(self.levels)
-        return default_levels(classes.keys, areas)
-
-    def _tuned(
-        self,
-        order: tuple[str, ...],
-        x: FloatArray | None,
-        classes: _key_order.KeyClasses,
-        swapper: Swapper,
-        draws: Draws,
-        notes: Notes,
-    ) -> tuple[float, Pairs]:
-        """The share of the classes that are swapped, and the pairs; the largest share within the limit."""
-        from sfumato.stats.acceptable_bias import acceptable_range, share_to_keep
-
-        def trial(share: float) -> Pairs:
-            return swapper.pair(order, share, self.window, draws.stream(purpose="far").generator())
-
-        share = self.sample_percent / 100
-        pairs = trial(share)
-        if self.f is None or x is None or not pairs.changed:
-            return share, pairs
-        finest = levels_of(classes, x, [classes.keys])[0]
-        there = x[np.isfinite(x)]
-        mean, sd = (float(there.mean()), float(there.std(ddof=1))) if len(there) > 1 else (0.0, 0.0)
-        if mean == 0:
-            raise MaskError(f"{self.name}: the mean of `order_by` is zero or missing, so `f` sets no limit")
-        limit = acceptable_range(mean, sd, n_s=pairs.changed, n=len(x), p=self.p, f=self.f)[1]
-        bias = percentage_bias(classes, finest, pairs, x)
-        notes.figure("bias_limit_percent", limit)
-        notes.figure("bias_before_tuning_percent", bias)
-        if bias < limit or bias == 0:
-            return share, pairs
-        theorem = share * share_to_keep(limit / bias, pairs.changed, pairs.helpers)
-        notes.figure("share_by_theorem_a2", share * (limit / bias) ** 2)
-        notes.figure("share_by_theorem_a3", theorem)
-        best = largest_share(share, theorem, trial, lambda q: percentage_bias(classes, finest, q, x), limit)
-        notes.warn(
-            f"only {100 * best[0]:.1f}% of the combinations below tolerance are swapped, to keep the "
-            "PERCENTAGE BIAS below its limit; the others stay as they are"
-        )
-        return best
-
-    def _report(
-        self,
-        data: Microdata,
-        classes: _key_order.KeyClasses,
-        order: tuple[str, ...],
-        share: float,
-        pairs: Pairs,
-        swapper: Swapper,
-        x: FloatArray | None,
-        draws: Draws,
-        notes: Notes,
-    ) -> None:
-        touched = np.zeros(len(classes), np.bool_)
-        touched[classes.ids[pairs.partner >= 0]] = True
-        notes.figure("share_of_classes_percent", 100 * share)
-        notes.figure("records_changed", pairs.changed)
-        notes.figure("records_from_larger_classes", pairs.helpers)
-        notes.figure("classes_touched", int((touched & swapper.failing).sum()))
-        notes.figure("tolerance_failures_left", int((swapper.failing & ~touched).sum()))
-        if len(pairs.left):
-            notes.figure("classes_without_partner", len(pairs.left))
-            notes.warn(
-                f"{len(pairs.left):,} combinations below tolerance have nothing to swap, or found no record "
-                "that differs in it; they stay as they are and are named in the internal log"
-            )
-        if x is not None and pairs.changed:
-            self._report_bias(data, classes, order, share, pairs, swapper, x, draws, notes)
-        notes.add_log(swap_log(data, classes, pairs, swapper.kept(share)))
-
-    def _report_bias(
-        self,
-        data: Microdata,
-        classes: _key_order.KeyClasses,
-        order: tuple[str, ...],
-        share: float,
-        pairs: Pairs,
-        swapper: Swapper,
-        x: FloatArray,
-        draws: Draws,
-        notes: Notes,
-    ) -> None:
-        """PERCENTAGE BIAS by Moore's accounting: values exchanged between the classes of the keys."""
-        from sfumato.stats.acceptable_bias import acceptable_range, verdict_on
-
-        finest = levels_of(classes, x, [classes.keys])[0]
-        bias = percentage_bias(classes, finest, pairs, x)
-        there = x[np.isfinite(x)]
-        mean = float(there.mean()) if len(there) else 0.0
-        notes.figure("percentage_bias", bias)
-        if self.window > 1:
-            plain = swapper.pair(order, share, 1, draws.stream(purpose="far").generator())
-            notes.figure("percentage_bias_of_next_record", percentage_bias(classes, finest, plain, x))
-        if len(there) > 1 and mean:
-            sd = float(there.std(ddof=1))
-            low, high = acceptable_range(mean, sd, n_s=pairs.changed, n=len(x), p=self.p, f=self.f or 0.01)
-            verdict = verdict_on(bias, low, high)
-            notes.figure("acceptable_range_percent", [low, high])
-            notes.figure("verdict", verdict)
-            if verdict != "acceptable":
-                notes.warn(f"PERCENTAGE BIAS {bias:.3g} is {verdict}; acceptable is {low:.3g} to {high:.3g}")
 
     def _exchange(self, data: Microdata, pairs: Pairs) -> Microdata:
         swapped = np.flatnonzero(pairs.partner >= 0)

@@ -13,14 +13,15 @@ import polars as pl
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes, bound_to
 from sfumato.contract.parameters import Fault, parameter
-from sfumato.data.microdata import BoolArray, IntArray, Microdata, as_microdata
+from sfumato.data.microdata import IntArray, Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import GuaranteeError, MaskError, Problem, did_you_mean
 from sfumato.masks.group_swap import model as models
-from sfumato.masks.group_swap.pairs import Distances, Pair, fit_pair, pair_strata
-from sfumato.masks.group_swap.swap import PairPlan, SwapPlan, allocate
-from sfumato.parallel import in_threads
+from sfumato.masks.group_swap.amounts import Amounts, some
+from sfumato.masks.group_swap.notes import note_swap
+from sfumato.masks.group_swap.pairs import Distances, Pair, pair_strata
+from sfumato.masks.group_swap.swap import SwapPlan
 
 FEW_STRATA = 40
 """Up to so many strata (780 pairs) every pair is fitted."""
@@ -278,7 +279,8 @@ class GroupSwap(Mask):
         labels = [f"stratum {i + 1}" for i in range(k)] if hidden else [_label(r) for r in heads.iter_rows()]
         groups, n_groups = Microdata(heads).codes(list(self.within)) if k else (np.empty(0, np.int64), 0)
         warnings: list[str] = []
-        taking = self._taking_part(sizes, labels, warnings)
+        amounts = self._amounts()
+        taking = amounts.taking_part(sizes, labels, warnings)
         members = [np.flatnonzero((groups == g) & taking) for g in range(n_groups)]
         alone = [labels[int(m[0])] for m in members if len(m) == 1]
         if not any(len(m) > 1 for m in members):
@@ -287,7 +289,7 @@ class GroupSwap(Mask):
                 hint="take coarser `strata`, or fewer columns in `within`",
             )
         if alone:
-            warnings.append(f"{_some(alone)}: alone in its class of `within`, so nothing is swapped")
+            warnings.append(f"{some(alone)}: alone in its class of `within`, so nothing is swapped")
 
         model = self._model(data, pl.Series(eligible), sizes[taking])
         warnings += model.notes
@@ -305,7 +307,7 @@ class GroupSwap(Mask):
                 "the search for the pairs with the least total distance was cut short: nearer pairs may "
                 'exist (pairing = "greedy" needs no search)'
             )
-        pairs = self._pair_plans(distances, found, terms, starts, labels, warnings)
+        pairs = amounts.pair_plans(distances, found, terms, starts, labels, warnings)
         return SwapPlan(
             records=len(data),
             rows=rows,
@@ -343,101 +345,15 @@ class GroupSwap(Mask):
     def _equal(self) -> bool:
         return (self.allocation or ("capacity" if self.draw == "balanced" else "equal")) == "equal"
 
-    def _taking_part(self, sizes: IntArray, labels: list[str], warnings: list[str]) -> BoolArray:
-        """Which strata are paired at all: a stratum that can give none would only take another's partner."""
-        taking = np.ones(len(sizes), dtype=np.bool_)
-        halved = self.small_strata == "fewer" or not self._equal()
-        if self.n_swap is None:
-            none = np.rint(sizes * (self.rate_percent or 0.0) / 100.0) == 0
-        else:
-            small = np.flatnonzero(sizes < self.n_swap)
-            names = _some([f"{labels[s]} ({sizes[s]:,})" for s in small])
-            if len(small) and self.small_strata == "leave":
-                taking[small] = False
-                warnings.append(f"left out, since they have fewer than {self.n_swap:,} records: {names}")
-            elif len(small) and self.small_strata == "fewer":
-                warnings.append(f"fewer than {self.n_swap:,} records: at most half of {names} moves")
-            elif len(small) and self._equal():
-                have = "stratum has" if len(small) == 1 else "strata have"
-                raise MaskError(
-                    f"{len(small):,} {have} fewer than n_swap = {self.n_swap:,} records: {names}",
-                    hint='lower `n_swap`, give `rate_percent`, or set `small_strata` to "fewer" or "leave"',
-                )
-            none = taking & (sizes < 2) & (sizes < self.n_swap) & halved
-        if none.any() and int((taking & ~none).sum()) > 1:
-            taking &= ~none
-            names = _some([f"{labels[s]} ({sizes[s]:,})" for s in np.flatnonzero(none)])
-            warnings.append(
-                f"no record is swapped in {names}: too small, left out of the pairs, not protected"
-            )
-        return taking
-
-    def _pair_plans(
-        self,
-        distances: Distances,
-        found: list[Pair],
-        terms: Any,
-        starts: IntArray,
-        labels: list[str],
-        warnings: list[str],
-    ) -> list[PairPlan]:
-        fits = in_threads(
-            lambda p: fit_pair(
-                terms[:, starts[p[0]] : starts[p[0] + 1]], terms[:, starts[p[1]] : starts[p[1] + 1]]
-            ),
-            found,
+    def _amounts(self) -> Amounts:
+        return Amounts(
+            self.n_swap,
+            self.rate_percent,
+            equal=self._equal(),
+            small_strata=self.small_strata,
+            conditional=self.probabilities == "conditional",
+            by_share=self.centre == "share",
         )
-        sizes = np.diff(starts)
-        smaller = [int(min(sizes[a], sizes[b])) for a, b in found]
-        most = smaller
-        if self.n_swap is not None:
-            wanted = [self.n_swap] * len(found)
-            if self.small_strata == "fewer" or not self._equal():
-                # Half of a small stratum at most, shared out where it is in two pairs.
-                often = np.bincount(np.array(found).ravel(), minlength=len(sizes))
-                room = np.where(sizes < self.n_swap, sizes // 2 // np.maximum(often, 1), sizes)
-                most = [int(min(room[a], room[b])) for a, b in found]
-        else:
-            rate = self.rate_percent or 0.0
-            wanted = [int(np.rint(m * rate / 100.0)) for m in smaller]
-        capacities = [f.capacity for f in fits]
-        counts = allocate(wanted, capacities, most, "equal" if self._equal() else "capacity")
-        if sum(counts) < sum(wanted):
-            warnings.append(f"{sum(counts):,} swaps each way where {sum(wanted):,} were asked for")
-        seen: set[int] = set()
-        out = []
-        for pair, fit, count in zip(found, fits, counts, strict=True):
-            again = not seen.isdisjoint(pair)
-            seen.update(pair)
-            out.append(
-                PairPlan(
-                    pair, distances.u[pair], distances[pair], fit.capacity, count, None if again else fit
-                )
-            )
-        names = [f"{labels[a]} | {labels[b]}" for a, b in found]
-        over = [
-            f"{n} ({p.count:,} of {p.capacity:.1f})"
-            for n, p in zip(names, out, strict=True)
-            if p.count > p.capacity
-        ]
-        if over and self.probabilities == "conditional":
-            warnings.append(
-                f"more records are swapped than the capacity of the pair, so that relations with the strata "
-                f"are distorted: {_some(over)}"
-            )
-        apart = [n for n, f in zip(names, fits, strict=True) if f.separated]
-        if apart:
-            warnings.append(f"the covariates tell these strata apart (almost) completely: {_some(apart)}")
-        uneven = [n for n, f in zip(names, fits, strict=True) if min(f.share, 1 - f.share) < 0.1]
-        if uneven and self.centre == "share":
-            warnings.append(
-                f"strata of very unequal size are paired, since U_p can't exceed c(1 − c): {_some(uneven)}; "
-                'centre = "half" counts the difference in size as distance'
-            )
-        none = [n for n, c in zip(names, counts, strict=True) if c == 0]
-        if none:
-            warnings.append(f"no record is swapped in {_some(none)}: these strata aren't protected")
-        return out
 
     def _carry_through(self, data: Microdata, plan: SwapPlan, draws: Draws, notes: Notes | None) -> Microdata:
         now, moves = plan.draw(draws)
@@ -449,54 +365,11 @@ class GroupSwap(Mask):
         take = pl.Series(source)
         new = {c: data.column(c).gather(take) for c in self.strata}
         if notes is not None:
-            self._note(plan, old, now, moves, notes)
-        return data.with_columns(new)
-
-    def _note(self, plan: SwapPlan, old: IntArray, now: IntArray, moves: int, notes: Notes) -> None:
-        moved = np.flatnonzero(now != old)
-        notes.figure("records_moved", len(moved))
-        notes.figure("moves", moves)
-        notes.figure("terms", list(plan.term_names))
-        notes.figure("pairs_fitted", plan.fits)
-        if self.pairing == "matching":
-            notes.figure("matchings_cut_short", plan.cut_short)
-        sizes = np.diff(plan.starts)
-        away = np.bincount(old[moved], minlength=len(sizes))
-        for s, label in enumerate(plan.labels):
-            notes.figure("moved_percent", round(100.0 * int(away[s]) / max(int(sizes[s]), 1), 2), label)
-        for p, columns in zip(plan.pairs, plan.columns, strict=True):
-            name = f"{plan.labels[p.pair[0]]} | {plan.labels[p.pair[1]]}"
-            if len(self.strata) > 1:
-                notes.figure("columns_changed", columns, name)
-            notes.figure("u_p", p.u, name)
-            notes.figure("capacity", p.capacity, name)
-            notes.figure("swapped_each_way", p.count, name)
-        for warning in plan.warnings:
-            notes.warn(warning)
-        wanted = sum(2 * p.count for p in plan.pairs)
-        if moves < wanted:
-            notes.warn(f"{moves:,} moves where {wanted:,} were asked for: too few records hadn't moved yet")
-        if len(moved) < moves:
-            notes.warn(
-                f"{moves - len(moved):,} of {moves:,} moves were of records that moved twice, some of them "
-                "back to their own stratum; `move_again = false` prevents it"
+            note_swap(
+                plan, old, now, moves, notes, matched=self.pairing == "matching", several=len(self.strata) > 1
             )
-        labels = np.array(plan.labels, dtype=object)
-        notes.add_log(
-            pl.DataFrame(
-                {
-                    "record": plan.rows[moved],
-                    "from": pl.Series(labels[old[moved]].tolist(), dtype=pl.String),
-                    "to": pl.Series(labels[now[moved]].tolist(), dtype=pl.String),
-                }
-            ).sort("record")
-        )
+        return data.with_columns(new)
 
 
 def _label(values: Sequence[Any]) -> str:
     return " × ".join(str(v) for v in values)
-
-
-def _some(names: Sequence[str], show: int = 5) -> str:
-    more = f" and {len(names) - show:,} more" if len(names) > show else ""
-    return ", ".join(names[:show]) + more
