@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.contract.own_list import class_range, own_list
+from sfumato.contract.own_list import as_classes, class_range, own_list
 
 RNG = np.random.default_rng(5)
 
@@ -110,3 +110,19 @@ def test_labels_that_are_ranges():
     assert class_range("≤ 7") == (float("-inf"), 7, True)
     assert class_range("3") == (3, 3, True)
     assert class_range("north") is None
+
+
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.String])
+def test_a_column_of_zeros_is_not_taken_for_a_recode(dtype: pl.DataType) -> None:
+    """97% have 0, and a shuffle of the others leaves fewer levels: nobody recoded them to "0"."""
+    rng = np.random.default_rng(1)
+    before = np.where(rng.random(2_000) < 0.97, 0, rng.integers(1, 30, 2_000))
+    after = before.copy()
+    moved = np.flatnonzero(before)
+    after[moved] = rng.choice([0, 5, 9], len(moved))
+    original = sf.Microdata(pl.DataFrame({"A": pl.Series(before).cast(dtype)}))
+    masked = sf.Microdata(pl.DataFrame({"A": pl.Series(after).cast(dtype)}))
+    assert as_classes(original, masked).frame.equals(original.frame)
+    # A true recode of the same column is still seen.
+    coarse = sf.Microdata(pl.DataFrame({"A": pl.Series(before // 10 * 10).cast(dtype)}))
+    assert as_classes(original, coarse).frame.equals(coarse.frame)

@@ -41,8 +41,9 @@ def as_classes(original: Microdata, masked: Microdata) -> Microdata:
     """The original in the release's classes, wherever a column's values show to which class each went.
 
     A value's class is that of most records that have it (of the nearest other values, where it is a
-    number). The classes are taken only where records predict one another so in at least 95% and
-    there are fewer classes than values: the codebook of a release says as much. Columns that no
+    number). The classes are taken only where records predict one another so in at least 95%, of the
+    records and of the values, and there are fewer classes than values: the codebook of a release says
+    as much. Columns that no
     record's neighbours predict (noise, swaps) stay as they are, and so does a value of one record
     alone, whose neighbours must tell.
     """
@@ -154,7 +155,7 @@ def _predicted(
     shared = size[place] > 1
     right = (guess == codes) & (most[place] > 1)
     if not ordered:
-        return guess, float(right[shared].mean()) if shared.mean() > 0.5 else 0.0
+        return guess, _share(right, shared, place)
     # A value of its own lies between two others; where both are of one class, so is it.
     before, after = np.roll(mode, 1), np.roll(mode, -1)
     before[0], after[-1] = mode[min(1, values - 1)], mode[max(values - 2, 0)]
@@ -163,5 +164,15 @@ def _predicted(
     alone = ~shared
     guess = np.where(alone, between[place], guess)
     right |= alone & told[place] & (between[place] == codes)
-    judged = shared | told[place]
-    return guess, float(right[judged].mean()) if judged.mean() > 0.5 else 0.0
+    return guess, _share(right, shared | told[place], place)
+
+
+def _share(right: np.ndarray[Any, Any], judged: np.ndarray[Any, Any], place: np.ndarray[Any, Any]) -> float:
+    """The share of right predictions by records or by values, whichever is less: where nearly everybody has
+    a zero, a swap leaves nearly all of them as they were and yet is no recode."""
+    if judged.mean() <= 0.5:
+        return 0.0
+    seen = np.bincount(place[judged])
+    hits = np.bincount(place[judged], right[judged])
+    by_value = hits[seen > 0] / seen[seen > 0]
+    return float(min(right[judged].mean(), by_value.mean()))
