@@ -54,9 +54,11 @@ def run(args: argparse.Namespace) -> int:
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
         done = plan.run(plan.data(), seed=seed, progress=tell)
+        there = [c for c in plan.release.drop if c in done.masked.columns]
+        released = done.masked.with_frame(done.masked.frame.drop(there))
         battery = run_battery(
             done.original,
-            done.masked,
+            released,
             plan.steps,
             known=_names(args.known) or (),
             block_on=_names(args.block_on),
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             progress=tell,
         )
         best = battery.strongest
-        curve = known_curve(best.attack, done.original, done.masked) if args.curve else None
+        curve = known_curve(best.attack, done.original, released) if args.curve else None
     if args.json:
         content: dict[str, Any] = battery.to_dict()
         if curve is not None:

@@ -152,12 +152,15 @@ def released_columns(run: Run) -> list[str]:
 
 
 def release_order(run: Run) -> npt.NDArray[np.int64]:
-    """A random order of the records, from the secret seed; households stay together."""
+    """A random order of the records, from the secret seed; released households stay together.
+
+    Where the household's number isn't released, neighbours in the file mustn't tell it.
+    """
     draws = bound_to(run.seed, run.original).draws("release")
     n = len(run.masked)
     shuffled = draws.stream(purpose="order").permutation(n)
     household = run.masked.schema.household
-    if household is None:
+    if household is None or household in run.plan.release.drop:
         return shuffled
     codes, size = run.masked.households(household)
     place = draws.stream(purpose="households").permutation(size)

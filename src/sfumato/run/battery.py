@@ -152,6 +152,8 @@ def what_he_knows(
     blocks = tuple(block_on) if block_on is not None else tuple(c for c in keys if c not in touched)
     if not known:
         values += tuple(c for c in keys if c not in blocks)
+    if not values:  # keys alone, and all as they were: to compare them is the attack
+        values, blocks = blocks, ()
     numbers = tuple(c for c in values if is_number(original, c) and is_number(masked, c))
     return Intruder(values=values, numbers=numbers, block_on=blocks, share_known=share_known)
 

@@ -63,7 +63,7 @@ def exposure(
     notes = [how]
     rate, breakdown, interval = math.nan, None, None
     if "rate" in wanted or "value" in wanted:
-        battery, attacked = _attacked(data, masked, steps, columns, records, seed, progress)
+        battery, attacked = _attacked(data, masked, steps, columns, drop, records, seed, progress)
         rate, measured, said = judged_rate(battery, group if proved else None)
         notes.append(said)
         if attacked < len(data):
@@ -190,15 +190,16 @@ def _attacked(
     masked: Microdata,
     steps: Sequence[tuple[Mask, Notes]],
     columns: Sequence[str],
+    drop: Sequence[str],
     records: int,
     seed: Seed | int | None,
     progress: Progress | None,
 ) -> tuple[Battery, int]:
     """The battery on the file, or on whole groups of a large one."""
     rows = _some(data, steps, records, seed)
-    one, two = data, masked
+    one, two = data, masked.with_frame(masked.frame.drop([c for c in drop if c in masked.columns]))
     if len(rows) < len(data):
-        one, two = (d.with_frame(d.frame[rows]) for d in (data, masked))
+        one, two = (d.with_frame(d.frame[rows]) for d in (one, two))
     weight = data.schema.weight
     shown = [c for c in columns if c in data.columns and c != weight and is_comparable(two, c)]
     keys = {*data.schema.keys, *data.schema.geography}
