@@ -79,6 +79,8 @@ class HouseholdAttack(PointAttack):
             )
         known = tuple(dict.fromkeys([*self._known(original, masked), *self.block_on]))
         truth = self._truth(original, masked)
+        if not len(original) or not len(masked):
+            raise MeasureError("a file without records has no households")
         one, two = (_with_homes(d, home, known) for d in (original, masked))
         held = [c for c in one.columns if c.endswith(_OF)]
         lesson = learn(one, two, [*known, *held], make_blocks(one, two, (), draws), draws, {})
