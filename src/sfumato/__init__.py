@@ -26,6 +26,8 @@ _HOME = {
     "Run": "run",
     "Experiment": "experiment",
     "protect": "experiment.protect",
+    "evaluate": "foreign",
+    "Evaluation": "foreign",
     "measure": "contract.measure",
     "Result": "contract.result",
     "Results": "contract.result",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 
 class SfumatoError(Exception):
@@ -35,6 +38,10 @@ class SchemaError(SfumatoError):
 
 class ParameterError(SfumatoError):
     """A parameter of a mask or measure outside what it accepts."""
+
+
+class KeywordError(ParameterError, TypeError):
+    """A keyword that a function or class doesn't take."""
 
 
 class MaskError(SfumatoError):
@@ -121,3 +128,41 @@ def did_you_mean(name: str, options: Iterable[str], *, show: int = 12) -> str:
         return f"did you mean {close!r}?"
     listed = ", ".join(options[:show]) + (f", … ({len(options)} in all)" if len(options) > show else "")
     return f"there is: {listed}" if options else "there are none"
+
+
+def refuse_unknown(of: str, words: Iterable[str], there: Sequence[str]) -> None:
+    """An error that names the right keyword where one isn't taken."""
+    for word in words:
+        if word not in there:
+            raise KeywordError(f"{of} takes no {word!r}", hint=did_you_mean(word, there), parameter=word)
+
+
+_Called = TypeVar("_Called", bound=Callable[..., Any])
+
+
+def suggesting(called: _Called) -> _Called:
+    """A function or class whose mistyped keyword is answered with the right one.
+
+    >>> @suggesting
+    ... def swap(*, rate_percent): ...
+    >>> swap(rate_precent=5)
+    Traceback (most recent call last):
+    sfumato.errors.KeywordError: swap takes no 'rate_precent'
+      hint: did you mean 'rate_percent'?
+    """
+    inner = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+    parameters = inspect.signature(inner).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return called
+    there = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    there = [name for name in there if name != "self"]
+
+    @functools.wraps(inner)
+    def checked(*args: Any, **words: Any) -> Any:
+        refuse_unknown(called.__name__, words, there)
+        return inner(*args, **words)
+
+    if isinstance(called, type):
+        called.__init__ = checked  # type: ignore[misc]
+        return called
+    return checked  # type: ignore[return-value]

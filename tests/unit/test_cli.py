@@ -276,3 +276,25 @@ def test_a_failed_limit_comes_with_a_way_out(folder: Path, capsys) -> None:
     said = capsys.readouterr().out
     assert "guessing" not in said
     assert "mask more" in said
+
+
+def test_a_line_now_and_then_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import threading
+
+    from sfumato.cli import command
+
+    monkeypatch.setattr(command, "EVERY", 0.01)
+    spoken = threading.Event()
+    shown = command.plain
+    monkeypatch.setattr(command, "plain", lambda text: (spoken.set(), shown(text))[1])
+    with command.progress() as tell:
+        tell("step incomes", 1, 4)
+        spoken.clear()
+        assert spoken.wait(30)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "step incomes (2 of 4)" in said.err
+    with command.progress(quiet=True) as nothing:
+        assert nothing is None

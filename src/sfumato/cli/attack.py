@@ -1,4 +1,4 @@
-"""``sfumato attack PLAN``."""
+"""``sfumato attack PLAN``, and ``sfumato attack --original A --released B`` for anybody's release."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 HELP = "attack the masked file as an intruder would"
 EXAMPLE = """  sfumato attack people.toml
   sfumato attack people.toml --known INCOME,TAXES --block-on REGION,SEX
-  sfumato attack people.toml --curve     the strongest attack over the number of known variables"""
+  sfumato attack people.toml --curve     the strongest attack over the number of known variables
+  sfumato attack --original people.csv --released masked.csv --id ID    a file that another tool made
+  sfumato attack people.toml --released masked.csv                      the same; a plan's data and roles
+  sfumato attack --original people.csv --released made.csv --synthetic --holdout others.csv"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", help="the plan (TOML)")
+    parser.add_argument(
+        "plan", nargs="?", help="the plan (TOML); with --released, its data and roles are taken"
+    )
     parser.add_argument(
         "--known", metavar="A,B", help="the columns that the intruder knows (else the sensitive)"
     )
@@ -37,17 +42,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--curve", action="store_true", help="run the strongest over the number of known columns"
     )
     parser.add_argument("--seed-file", metavar="FILE", help="mask with the secret seed of a file")
+    made = parser.add_argument_group("a release made elsewhere (any tool's, or by hand)")
+    made.add_argument("--original", metavar="FILE", help="the file as collected")
+    made.add_argument("--released", metavar="FILE", help="the masked or synthetic file")
+    made.add_argument("--id", metavar="COLUMN", help="the column that says whose record is whose")
+    made.add_argument("--synthetic", action="store_true", help="released records are nobody's in particular")
+    made.add_argument("--holdout", metavar="FILE", help="people of the same population, never in the release")
+    made.add_argument(
+        "--for",
+        dest="audience",
+        choices=("public", "research"),
+        default="public",
+        help="whose limits judge it: those of a public file (default) or of a research file",
+    )
+    made.add_argument("--max-risk", type=float, metavar="R", help="the largest share that an attack may find")
+    made.add_argument("--k", type=int, metavar="K", help="the least group")
+    made.add_argument(
+        "--keep", action="append", default=[], metavar="FORMULA", help='an analysis to compare: "Y ~ X + Z"'
+    )
+    made.add_argument("--out", metavar="REPORT", help="write the report (HTML) to a new file")
+    made.add_argument("--overwrite", action="store_true", help="replace an existing report")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 def run(args: argparse.Namespace) -> int:
     from sfumato.draws import Seed
-    from sfumato.errors import SfumatoWarning
+    from sfumato.errors import ParameterError, SfumatoWarning
     from sfumato.plan.plan import Plan
     from sfumato.run.battery import run_battery
     from sfumato.run.curve import known_curve
 
+    if args.released:
+        from sfumato.cli.elsewhere import evaluated
+
+        return evaluated(args, _names(args.known) or (), _names(args.block_on))
+    if not args.plan:
+        raise ParameterError(
+            "there is nothing to attack", hint="name a plan, or --original FILE and --released FILE"
+        )
+    strange = [
+        f"--{w}" for w in ("original", "id", "synthetic", "holdout", "keep", "out") if getattr(args, w)
+    ]
+    if strange:
+        raise ParameterError(
+            f"{strange[0]} belongs to a release made elsewhere", hint="say --released FILE too"
+        )
     # The plan's own measures and limits aren't asked for here.
     plan = replace(Plan.load(args.plan), measures=(), limits=())
     seed = Seed.from_file(args.seed_file) if args.seed_file else Seed.new()

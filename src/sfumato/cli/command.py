@@ -137,11 +137,19 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False, default=str, allow_nan=True))
 
 
+EVERY = 10.0
+"""Seconds between two signs of life where there is no terminal."""
+
+
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Any]:
-    """A progress bar on a terminal; nothing in a pipe. Yields a callback for ``Plan.run``."""
-    if quiet or not sys.stderr.isatty():
+    """A progress bar on a terminal, a line now and then elsewhere. Yields a callback for ``Plan.run``."""
+    if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        with _signs_of_life() as sign:
+            yield sign
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -154,3 +162,29 @@ def progress(quiet: bool = False) -> Iterator[Any]:
             bar.update(task, description=what, completed=done, total=parts)
 
         yield tell
+
+
+@contextmanager
+def _signs_of_life() -> Iterator[Any]:
+    """What is being done and since when, every ten seconds: a log shows that it still works, and where."""
+    import threading
+    import time
+
+    now, started, over = ["starting"], time.monotonic(), threading.Event()
+
+    def tell(what: str, done: int, parts: int) -> None:
+        now[0] = f"{what} ({min(done + 1, parts)} of {parts})"
+
+    def speak() -> None:
+        while not over.wait(EVERY):
+            print(
+                plain(f"sfumato: {time.monotonic() - started:,.0f} s, {now[0]}"), file=sys.stderr, flush=True
+            )
+
+    voice = threading.Thread(target=speak, daemon=True)
+    voice.start()
+    try:
+        yield tell
+    finally:
+        over.set()
+        voice.join()

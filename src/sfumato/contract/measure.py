@@ -29,7 +29,7 @@ from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.data.usable import computing, refuse_unusable
 from sfumato.draws import Draws, Seed, as_seed
-from sfumato.errors import MeasureError, ParameterError, Problem
+from sfumato.errors import MeasureError, ParameterError, Problem, suggesting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +257,7 @@ class UtilityMeasure(Measure):
     side: ClassVar[Literal["risk", "utility"]] = "utility"
 
 
+@suggesting
 def measure(original: Any, *rest: Any, seed: Seed | int | None = 0) -> Results:
     """``measure(original, masked, *measures)``; of one file, ``measure(data, *measures)``.
 

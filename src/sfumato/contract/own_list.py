@@ -93,13 +93,24 @@ def _classes(original: Microdata, masked: Microdata, column: str) -> pl.Series |
     return kept.clone().scatter(rows, names.gather(guess)).alias(column)
 
 
-_NUMBER = r"([-+]?\d+(?:\.\d*)?)"
+_NUMBER = r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)"
+
+
+def _above(value: float) -> float:
+    """The least number above: the lower end of a class that leaves its limit to the one below."""
+    return float(np.nextafter(value, math.inf))
+
+
+# Lower end, upper end, whether the upper end belongs to the class. R's cut writes (20,30], ARX [20, 30[.
 _RANGES: Final[tuple[tuple[str, Callable[..., tuple[float, float, bool]]], ...]] = (
     (rf"{_NUMBER}\s*(?:-|–|to)\s*{_NUMBER}", lambda a, b: (a, b, True)),
-    (rf"\[{_NUMBER},\s*{_NUMBER}\)", lambda a, b: (a, b, False)),
+    (rf"\[{_NUMBER},\s*{_NUMBER}[)\[]", lambda a, b: (a, b, False)),
+    (rf"\[{_NUMBER},\s*{_NUMBER}\]", lambda a, b: (a, b, True)),
+    (rf"[(\]]{_NUMBER},\s*{_NUMBER}\]", lambda a, b: (_above(a), b, True)),
+    (rf"[(\]]{_NUMBER},\s*{_NUMBER}[)\[]", lambda a, b: (_above(a), b, False)),
     (rf"{_NUMBER}\s*\+", lambda a: (a, math.inf, True)),
     (rf"(?:>=|≥)\s*{_NUMBER}", lambda a: (a, math.inf, True)),
-    (rf">\s*{_NUMBER}", lambda a: (float(np.nextafter(a, math.inf)), math.inf, True)),
+    (rf">\s*{_NUMBER}", lambda a: (_above(a), math.inf, True)),
     (rf"<\s*{_NUMBER}", lambda a: (-math.inf, a, False)),
     (rf"(?:<=|≤)\s*{_NUMBER}", lambda a: (-math.inf, a, True)),
     (_NUMBER, lambda a: (a, a, True)),
@@ -111,6 +122,8 @@ def class_range(label: str) -> tuple[float, float, bool] | None:
 
     >>> class_range("20-29"), class_range("90+"), class_range("<20"), class_range("[0, 10)")
     ((20.0, 29.0, True), (90.0, inf, True), (-inf, 20.0, False), (0.0, 10.0, False))
+    >>> class_range("[20, 30["), class_range("(1e+04,2e+04]")[1:], class_range("south")
+    ((20.0, 30.0, False), (20000.0, True), None)
     """
     for pattern, ends in _RANGES:
         found = re.fullmatch(pattern, label.strip())

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar, TypeAlias
 
 from sfumato.data.plain import plain
-from sfumato.errors import ParameterError, Problem, did_you_mean
+from sfumato.errors import ParameterError, Problem, did_you_mean, refuse_unknown
 
 _MISSING = dataclasses.MISSING
 Fault: TypeAlias = tuple[str, str | None] | tuple[str, str | None, str]
@@ -72,6 +72,10 @@ class Declared:
     """The name in a plan (``mask = "rank_swap"``)."""
 
     id: str | None = parameter(None, doc="A name of its own, where a plan uses this more than once.")
+
+    def __new__(cls, *_: Any, **words: Any) -> typing.Self:
+        refuse_unknown(cls.__name__, words, [f.name for f in dataclasses.fields(cls)])
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         problems = [p for f in dataclasses.fields(self) for p in self._check_field(f)]

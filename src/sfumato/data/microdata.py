@@ -20,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data.schema import Range, Schema
-from sfumato.errors import InputError, SchemaError, counted, did_you_mean
+from sfumato.errors import InputError, SchemaError, counted, did_you_mean, suggesting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
+@suggesting
 class Microdata:
     """A file about people: one row a record, one column a variable, and the schema that explains it.
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from sfumato.errors import SchemaError, did_you_mean
+from sfumato.errors import SchemaError, did_you_mean, suggesting
 
 Kind: TypeAlias = Literal["categorical", "ordinal", "continuous"]
 Code: TypeAlias = float | int | str
@@ -52,6 +52,7 @@ class Range:
         return {name: end for name, end in ends.items() if end is not None}
 
 
+@suggesting
 @dataclass(frozen=True)
 class Variable:
     """All that the schema knows of one column.
@@ -188,6 +189,7 @@ class Variable:
         return out
 
 
+@suggesting
 @dataclass(frozen=True)
 class Schema:
     """The roles of a file's columns and the details of each.

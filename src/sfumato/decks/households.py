@@ -22,7 +22,7 @@ import polars as pl
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Code, Schema, Variable
 from sfumato.draws import Draws, Seed
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, suggesting
 
 GEOGRAPHY: Final = ("STATE", "COUNTY", "TRACT", "BLOCK")
 RACES: Final = ("WHITE", "BLACK", "INDIAN", "ASIAN", "OTHER")
@@ -104,6 +104,7 @@ PERSON_SCHEMA: Final = Schema(
 )
 
 
+@suggesting
 def households(n: int, *, seed: int = 1990, start: int = 0) -> Microdata:
     """Census households start … start+n−1: nested geography, the eleven keys of the 1990 edit, amounts.
 

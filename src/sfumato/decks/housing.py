@@ -14,6 +14,7 @@ import polars as pl
 
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema, Variable
+from sfumato.errors import suggesting
 
 MONEY: Final = ("INCOME", "HOME_VAL", "MORTGAGE", "MAINTAIN", "TAXES")
 """The five continuous fields of both papers."""
@@ -54,6 +55,7 @@ SCHEMA: Final = Schema(
 )
 
 
+@suggesting
 def housing() -> Microdata:
     """64,998 synthetic housing units fitted to the published tables of both Moore (1996) papers.
 

@@ -15,6 +15,7 @@ import polars as pl
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
 from sfumato.data.schema import Schema, Variable
 from sfumato.draws import Draws, Seed
+from sfumato.errors import suggesting
 
 RECORDS: Final = 59_315
 INCOMES: Final = ("TOTAL_INC", "AGI", "WAGE", "TAX_INT", "DIVIDEND", "RENT", "NTAX_INT", "SOC_SEC")
@@ -118,6 +119,7 @@ SCHEMA: Final = Schema(
 )
 
 
+@suggesting
 def incomes(n: int = RECORDS, *, seed: int = 1991, start: int = 0) -> Microdata:
     """Tax-like records: eight skewed incomes with many zeros, two exact sums, a score of outliers.
 

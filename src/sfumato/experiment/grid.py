@@ -23,7 +23,7 @@ import polars as pl
 from sfumato.contract.measure import Measure
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
-from sfumato.errors import ParameterError, SfumatoError, did_you_mean
+from sfumato.errors import ParameterError, SfumatoError, did_you_mean, suggesting
 from sfumato.experiment.cache import Shared
 from sfumato.experiment.pool import in_processes
 from sfumato.plan.plan import Plan
@@ -61,6 +61,7 @@ class Point:
         return json.dumps(dict(self.values), sort_keys=True, default=str)
 
 
+@suggesting
 class Experiment:
     """A plan run at every point of a grid, several times each.
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from sfumato import registry
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
-from sfumato.errors import ParameterError, SfumatoError, SfumatoWarning
+from sfumato.errors import ParameterError, SfumatoError, SfumatoWarning, suggesting
 from sfumato.experiment.candidates import Candidate, Workshop, workshop
 from sfumato.experiment.side_by_side import loss_of, masked_by, quick_rate, some_records
 from sfumato.plan import source as plan_source
@@ -79,6 +79,7 @@ class Search:
     """Runs on the whole file: in words, and their figures."""
 
 
+@suggesting
 def protect(
     data: Any,
     limits: str | Audience | Mapping[str, Any] | Sequence[Limit] = "public",

@@ -42,6 +42,7 @@ from sfumato.errors import (
     SchemaError,
     SfumatoError,
     did_you_mean,
+    suggesting,
 )
 from sfumato.plan import source as plan_source
 from sfumato.plan.parts import FORMAT, Limit, ReleaseOptions, limits_of
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.run.run import Run
 
 
+@suggesting
 @dataclass(frozen=True)
 class Plan:
     """Data, roles, steps, measures, limits and release options, as one value.

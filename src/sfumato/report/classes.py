@@ -14,7 +14,9 @@ LEAST_COUNT = 5
 MISSING = "(missing)"
 
 
-def categories(original: Microdata, masked: Microdata, column: str, *, public: bool) -> dict[str, Any] | None:
+def categories(
+    original: Microdata, masked: Microdata, column: str, *, public: bool, paired: bool = True
+) -> dict[str, Any] | None:
     """Shares of the commonest categories before and after, and how many records left each.
 
     The public part has the masked file's shares only. Where a recode has left no category of old, so
@@ -38,7 +40,7 @@ def categories(original: Microdata, masked: Microdata, column: str, *, public: b
         shown = shown[: MOST_CLASSES - 1]
     order = {c: at for at, c in enumerate(_order(masked, column))}
     shown.sort(key=lambda c: (c == MISSING, order.get(c, len(order)), c))
-    moved: BoolArray = (x != z).to_numpy() if known else np.zeros(0, dtype=np.bool_)
+    moved: BoolArray = (x != z).to_numpy() if known and paired else np.zeros(0, dtype=np.bool_)
     rows = []
     for name in shown:
         row: dict[str, Any] = {"name": name, "after": after.get(name, 0.0)}
@@ -46,7 +48,7 @@ def categories(original: Microdata, masked: Microdata, column: str, *, public: b
             held = (x == name).to_numpy()
             few = 0 < held.sum() < LEAST_COUNT
             row["before"] = None if few else before.get(name, 0.0)
-            row["left"] = float(moved[held].mean()) if held.sum() >= LEAST_COUNT else None
+            row["left"] = float(moved[held].mean()) if paired and held.sum() >= LEAST_COUNT else None
         rows.append(row)
     if len(shown) < len(seen):
         rest = [c for c in seen if c not in set(shown)]
@@ -61,7 +63,7 @@ def categories(original: Microdata, masked: Microdata, column: str, *, public: b
         "before_known": known,
         "values": len([c for c in after if c != MISSING]),
     }
-    if known:
+    if known and paired:
         out["changed"] = float(moved.mean())
     return out
 

@@ -44,17 +44,17 @@ def pictures(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
     if len(masked) < len(run.masked):
         out["drawn_from"] = len(masked)
     for column in (c for c in numbers if c not in few):
-        drawn = _histogram(original, masked, column, public=public)
+        drawn = _histogram(original, masked, column, public=public, paired=run.paired)
         if drawn:
             out["columns"].append(drawn)
     for column in classes:
-        drawn = categories(original, masked, column, public=public)
+        drawn = categories(original, masked, column, public=public, paired=run.paired)
         if drawn:
             out["categories"].append(drawn)
     there = {d["name"] for d in [*out["columns"], *out["categories"]]}
     out["not_drawn"] = [c for c in [*numbers, *classes] if c not in there]
     if len(numbers) > 1 and len(run.masked) > 2:
-        out["correlations"] = _correlations(original, masked, numbers, public=public)
+        out["correlations"] = _correlations(original, masked, numbers, public=public, paired=run.paired)
     if not public:
         out["by_area"] = _by_area(run)
     return out
@@ -115,7 +115,9 @@ def tail_edges(values: FloatArray) -> FloatArray:
     return np.array([0.0, *grid[: end + 1]])
 
 
-def _histogram(original: Microdata, masked: Microdata, column: str, *, public: bool) -> dict[str, Any] | None:
+def _histogram(
+    original: Microdata, masked: Microdata, column: str, *, public: bool, paired: bool
+) -> dict[str, Any] | None:
     z = masked.numbers(column)
     there = z[np.isfinite(z)]
     if len(there) < LEAST_COUNT:
@@ -149,6 +151,8 @@ def _histogram(original: Microdata, masked: Microdata, column: str, *, public: b
         if len(known):
             out |= {"mean_before": float(known.mean()), "sd_before": float(known.std())}
             out["ks"] = distances(known, there)[0]
+        if not paired:
+            return out
         both = np.isfinite(x) & np.isfinite(z)
         sd = float(x[both].std()) if both.any() else 0.0
         if sd > 0:
@@ -177,19 +181,25 @@ def _shares(values: FloatArray, edges: FloatArray, least: int = 0) -> list[float
 
 
 def _correlations(
-    original: Microdata, masked: Microdata, columns: list[str], *, public: bool
+    original: Microdata, masked: Microdata, columns: list[str], *, public: bool, paired: bool
 ) -> dict[str, Any]:
     from sfumato.stats.pairing import paired_moments
 
-    moments = paired_moments(masked if public else original, masked, columns)
+    if public or not paired:
+        # Each file by itself: the masked one alone, or two whose records belong to different people.
+        after = paired_moments(masked, masked, columns).cor_z
+        before = after if public else paired_moments(original, original, columns).cor_x
+    else:
+        moments = paired_moments(original, masked, columns)
+        before, after = moments.cor_x, moments.cor_z
 
     def rows(matrix: FloatArray) -> list[list[float | None]]:
         return [[float(v) if math.isfinite(v) else None for v in row] for row in np.round(matrix, 4)]
 
-    out: dict[str, Any] = {"columns": columns, "after": rows(moments.cor_z)}
+    out: dict[str, Any] = {"columns": columns, "after": rows(after)}
     if not public:
-        out["before"] = rows(moments.cor_x)
-        out["difference"] = rows(moments.cor_z - moments.cor_x)
+        out["before"] = rows(before)
+        out["difference"] = rows(after - before)
     return out
 
 

@@ -62,48 +62,12 @@ class ClosestRecord(RiskMeasure):
     )
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
-        columns = self.columns or _compared(original, masked)
+        columns = self.columns or compared(original, masked)
         if not columns:
             raise MeasureError("closest_record: the files have no column in common that could be compared")
         if len(original) < 2 or not len(masked):
             raise MeasureError("closest_record: it takes two original records and a released one at least")
-        others = self._others(original, columns)
-        space = Space(original, columns)
-        files = [space.points(f, columns) for f in (original, masked, *([others] if others else []))]
-        size = min(len(original) - 1, len(masked), MOST_LOOKED_AT)
-        asked = _sample(draws, "asked", len(original), MOST_ASKED)
-        near = _sample(draws, "originals", len(original), size + 1)
-        own = np.searchsorted(near, asked)
-        own = np.where((own < len(near)) & (near[np.minimum(own, len(near) - 1)] == asked), own, -1)
-        to_people = _distances(_take(files[0], asked), _take(files[0], near), own)
-        released = _take(files[1], _sample(draws, "released", len(masked), size + 1))
-        to_release = _distances(_take(files[0], asked), released, np.full(len(asked), -1))
-        share = _share(to_release, to_people)
-        figures = {
-            "people_share": share,
-            "expected": 0.5,
-            "copies": _copies(original, masked, columns),
-            "median_distance_to_release": float(np.median(to_release)) / len(columns),
-            "median_distance_to_people": float(np.median(to_people)) / len(columns),
-        }
-        value, n = share, len(asked)
-        if others is not None:
-            size = min(len(original), len(others), MOST_LOOKED_AT)
-            asked = _sample(draws, "asked of the release", len(masked), MOST_ASKED)
-            none = np.full(len(asked), -1)
-            seen = _take(files[0], _sample(draws, "seen", len(original), size))
-            unseen = _take(files[2], _sample(draws, "unseen", len(others), size))
-            mine = _take(files[1], asked)
-            value, n = _share(_distances(mine, seen, none), _distances(mine, unseen, none)), len(asked)
-            figures["holdout_share"] = value
-        note = "1/2 is what a fresh sample of the same population would have; above it the release remembers"
-        return Result(
-            value=value,
-            unit="share of records",
-            interval=wilson(value * n, n),
-            figures=figures,
-            notes=(note,),
-        )
+        return closeness(original, masked, tuple(columns), draws, self._others(original, columns))
 
     def _others(self, original: Microdata, columns: tuple[str, ...]) -> Microdata | None:
         if self.holdout is None:
@@ -117,6 +81,52 @@ class ClosestRecord(RiskMeasure):
         if len(others) < 2:
             raise MeasureError("closest_record: the holdout has fewer than two records")
         return Microdata(others.frame.select(columns), original.schema.restricted_to(columns))
+
+
+def closeness(
+    original: Microdata,
+    masked: Microdata,
+    columns: tuple[str, ...],
+    draws: Draws,
+    others: Microdata | None = None,
+) -> Result:
+    """The result on these columns, with people who were never in the file where there are some."""
+    space = Space(original, columns)
+    files = [space.points(f, columns) for f in (original, masked, *([others] if others else []))]
+    size = min(len(original) - 1, len(masked), MOST_LOOKED_AT)
+    asked = _sample(draws, "asked", len(original), MOST_ASKED)
+    near = _sample(draws, "originals", len(original), size + 1)
+    own = np.searchsorted(near, asked)
+    own = np.where((own < len(near)) & (near[np.minimum(own, len(near) - 1)] == asked), own, -1)
+    to_people = _distances(_take(files[0], asked), _take(files[0], near), own)
+    released = _take(files[1], _sample(draws, "released", len(masked), size + 1))
+    to_release = _distances(_take(files[0], asked), released, np.full(len(asked), -1))
+    share = _share(to_release, to_people)
+    figures = {
+        "people_share": share,
+        "expected": 0.5,
+        "copies": _copies(original, masked, columns),
+        "median_distance_to_release": float(np.median(to_release)) / len(columns),
+        "median_distance_to_people": float(np.median(to_people)) / len(columns),
+    }
+    value, n = share, len(asked)
+    if others is not None:
+        size = min(len(original), len(others), MOST_LOOKED_AT)
+        asked = _sample(draws, "asked of the release", len(masked), MOST_ASKED)
+        none = np.full(len(asked), -1)
+        seen = _take(files[0], _sample(draws, "seen", len(original), size))
+        unseen = _take(files[2], _sample(draws, "unseen", len(others), size))
+        mine = _take(files[1], asked)
+        value, n = _share(_distances(mine, seen, none), _distances(mine, unseen, none)), len(asked)
+        figures["holdout_share"] = value
+    note = "1/2 is what a fresh sample of the same population would have; above it the release remembers"
+    return Result(
+        value=value,
+        unit="share of records",
+        interval=wilson(value * n, n),
+        figures=figures,
+        notes=(note,),
+    )
 
 
 Points = tuple[FloatArray, npt.NDArray[np.int32]]
@@ -162,7 +172,7 @@ class Space:
         return np.where(gone, -1, out.fill_null(-1).to_numpy()).astype(np.int32)
 
 
-def _compared(original: Microdata, masked: Microdata) -> tuple[str, ...]:
+def compared(original: Microdata, masked: Microdata) -> tuple[str, ...]:
     apart = {original.schema.id, original.schema.household}
     return tuple(
         c

@@ -18,7 +18,7 @@ from sfumato.contract.result import Result
 from sfumato.data.differences import changed
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
-from sfumato.errors import MeasureError, SfumatoError
+from sfumato.errors import MeasureError, SfumatoError, suggesting
 from sfumato.linkage.blocks import make_blocks
 
 MOST_PAIRS = 5_000_000_000
@@ -158,6 +158,7 @@ def what_he_knows(
     return Intruder(values=values, numbers=numbers, block_on=blocks, share_known=share_known)
 
 
+@suggesting
 def run_battery(
     original: Any,
     masked: Any,

@@ -24,7 +24,13 @@ LEAST: Final = 20
 
 
 def board(
-    original: Microdata, masked: Microdata, drop: Sequence[str], limits: Sequence[Limit], dealt: int | None
+    original: Microdata,
+    masked: Microdata,
+    drop: Sequence[str],
+    limits: Sequence[Limit],
+    dealt: int | None,
+    *,
+    paired: bool = True,
 ) -> dict[str, Any]:
     """Scenario, class sizes and groups, as plain values; ``dealt``: among how many everything was dealt."""
     schema = original.schema
@@ -47,7 +53,8 @@ def board(
         top = np.inf if high is None else high
         row = [float(((s >= low) & (s <= top)).mean()) if len(s) else 0.0 for s in (sizes, later)]
         out["sizes"].append({"size": name, "before": row[0], "after": row[1]})
-    out["groups"] = _groups(original, keys, sizes, later)
+    if paired:  # else nobody knows which released record a group's are
+        out["groups"] = _groups(original, keys, sizes, later)
     return out
 
 

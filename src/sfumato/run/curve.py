@@ -14,10 +14,11 @@ import polars as pl
 from sfumato.contract.measure import Attack
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.draws import Seed, as_seed
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, suggesting
 from sfumato.linkage.fields import known_columns
 
 
+@suggesting
 def known_curve(
     attack: Attack,
     original: Any,

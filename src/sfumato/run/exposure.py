@@ -63,7 +63,7 @@ def exposure(
     notes = [how]
     rate, breakdown, interval = math.nan, None, None
     if "rate" in wanted or "value" in wanted:
-        battery, attacked = _attacked(data, masked, steps, columns, drop, records, seed, progress)
+        battery, attacked = attack_some(data, masked, steps, columns, drop, records, seed, progress)
         rate, measured, said = judged_rate(battery, group if proved else None)
         notes.append(said)
         if attacked < len(data):
@@ -77,14 +77,7 @@ def exposure(
         breakdown = battery.to_frame()
     if "gain" in wanted:
         gain, why = _gain(data, again, masks, drop, people, seed)
-        figures |= {
-            "gain": gain.value,
-            "gain_low": gain.low,
-            "gain_high": gain.high,
-            "gain_pooled": gain.pooled,
-            "gain_column": gain.worst,
-            "people": gain.people,
-        }
+        figures |= gain_figures(gain)
         notes.append(why)
         if breakdown is None:
             breakdown = by_column_frame(gain)
@@ -139,15 +132,32 @@ def _gain(
         # What can't be measured doesn't hold.
         lost = Gain(math.nan, math.nan, math.nan, math.nan, (), 0)
         return lost, f"the attribute gain couldn't be measured: {problem.message}"
+    return gain, told(gain)
+
+
+def gain_figures(gain: Gain) -> dict[str, float | str | bool]:
+    """What a limit on the gain, and the verdict, are told of it."""
+    return {
+        "gain": gain.value,
+        "gain_low": gain.low,
+        "gain_high": gain.high,
+        "gain_pooled": gain.pooled,
+        "gain_column": gain.worst,
+        "people": gain.people,
+    }
+
+
+def told(gain: Gain) -> str:
+    """The gain in words: the worst columns first."""
     if not gain.columns:
-        return gain, "no column is released that could tell of a person"
+        return "no column is released that could tell of a person"
     shown = "; ".join(
         f"{c.column} {c.gain:.3f} ± {2 * c.error:.3f} ({c.inside:.2f} guessed of those inside, "
         f"{c.outside:.2f} of others)"
         for c in gain.columns[:_SHOWN]
     )
     more = f"; and {len(gain.columns) - _SHOWN} columns with less" if len(gain.columns) > _SHOWN else ""
-    return gain, f"attribute gain {gain.value:.3f}, pooled {gain.pooled:.3f}; by column: {shown}{more}"
+    return f"attribute gain {gain.value:.3f}, pooled {gain.pooled:.3f}; by column: {shown}{more}"
 
 
 def least_group(
@@ -185,17 +195,23 @@ def least_group(
     )
 
 
-def _attacked(
+def attack_some(
     data: Microdata,
     masked: Microdata,
     steps: Sequence[tuple[Mask, Notes]],
     columns: Sequence[str],
-    drop: Sequence[str],
-    records: int,
-    seed: Seed | int | None,
-    progress: Progress | None,
+    drop: Sequence[str] = (),
+    records: int = WHOLE,
+    seed: Seed | int | None = 0,
+    progress: Progress | None = None,
+    *,
+    known: Sequence[str] = (),
+    block_on: Sequence[str] | None = None,
 ) -> tuple[Battery, int]:
-    """The battery on the file, or on whole groups of a large one."""
+    """The battery on the file, or on whole groups of a large one, and how many records it met.
+
+    The intruder knows all of ``columns``, unless it is said what he knows.
+    """
     rows = _some(data, steps, records, seed)
     one, two = data, masked.with_frame(masked.frame.drop([c for c in drop if c in masked.columns]))
     if len(rows) < len(data):
@@ -204,7 +220,8 @@ def _attacked(
     shown = [c for c in columns if c in data.columns and c != weight and is_comparable(two, c)]
     keys = {*data.schema.keys, *data.schema.geography}
     same = [c for c in shown if c in keys and one.column(c).equals(two.column(c), null_equal=True)]
-    known = [c for c in shown if c not in same]
+    same = same if block_on is None else list(block_on)
+    known = list(known) or [c for c in shown if c not in same]
     if not known and not same:
         raise MeasureError("no column of the release can be compared with the original")
     masks = [m for m, _ in steps]

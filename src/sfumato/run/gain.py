@@ -166,6 +166,33 @@ def _ratio(inside: float, outside: float, people: int) -> float:
     return (inside - outside) / _rest(outside, people)
 
 
+def gain_against(
+    inside: Microdata,
+    outside: Microdata,
+    released: Microdata,
+    *,
+    paired: bool,
+    people: int = 1_000,
+    records: int = 20_000,
+    numbers_known: int | None = None,
+    seed: Seed | int | None = 0,
+) -> Gain:
+    """The gain of a release that is there already, against people who were never in it.
+
+    Both lists are in the release's classes already. ``paired``: row i of the release is row i of those
+    inside; else the intruder can't know which keys are as they were.
+    """
+    draws = as_seed(seed).child("attribute gain").draws("against")
+    rows = np.sort(draws.stream(purpose="rows").permutation(len(released))[:records])
+    seen = released.with_frame(released.frame[rows])
+    mine = inside.with_frame(inside.frame[rows]) if paired else inside
+    n, m = len(mine), len(outside)
+    places = np.arange(n), n + np.arange(m)
+    known = _Attacked.of(mine, outside, places, seen, (), (), numbers_known, paired=paired)
+    guesses = {c: [known.guesses(c, people, draws)] for c in known.targets}
+    return _judged(guesses, n + m, min(people, n, m)) if guesses else Gain(0.0, 0.0, 0.0, 0.0, (), 0)
+
+
 def _split(data: Microdata, draws: Draws, records: int) -> tuple[IntArray, IntArray]:
     """Two thirds and one third of the file (of whole households), each in the file's order."""
     n = len(data)
@@ -219,6 +246,8 @@ class _Attacked:
         steps: Sequence[Mask],
         drop: Sequence[str],
         numbers_known: int | None,
+        *,
+        paired: bool = True,
     ) -> _Attacked:
         own_a, own_b = _own(a, steps), _own(b, steps)
         schema = a.schema
@@ -238,7 +267,7 @@ class _Attacked:
             keys,
             np.array(shared, np.int64),
             tuple(said or numbers or keys),
-            unchanged(known_a, released),
+            unchanged(known_a, released) if paired else np.zeros(len(keys), np.bool_),
             numbers_known,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -95,6 +95,8 @@ class Run:
     """Hidden values that come back by a rule of the schema; a certain one forbids a release."""
     before: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """By a measure's name in the plan: its figure before masking, and what that is. Taken once."""
+    paired: bool = True
+    """Whether row i of both files is the same person's; of somebody else's release it may not be known."""
 
     @property
     def ok(self) -> bool:
@@ -131,7 +133,14 @@ class Run:
         steps = [(s.mask, s.notes) for s in self.steps]
         size, proved, _ = least_group(self.original, self.masked, steps, self.plan.release.drop)
         limits = [x.limit for x in self.limits]
-        return board(self.original, self.masked, self.plan.release.drop, limits, size if proved else None)
+        return board(
+            self.original,
+            self.masked,
+            self.plan.release.drop,
+            limits,
+            size if proved else None,
+            paired=self.paired,
+        )
 
     def release(
         self, folder: str | Path, *, overwrite: bool = False, despite_limits: bool = False
@@ -220,7 +229,7 @@ def carry_out(
             wanted=wanted,
         )
         results.append(found)
-    limits = [x for limit in plan.limits for x in _judge(limit, Results(results))] if measure else []
+    limits = judged_limits(plan.limits, Results(results)) if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
     return Run(plan, data, current, records, Results(results), limits, seconds, secret, said, back, before)
@@ -262,6 +271,11 @@ def _touched(mask: Mask, before: Microdata, after: Microdata) -> dict[str, int]:
         one, two = before.column(column), after.column(column)
         out[column] = 0 if same_memory(one, two) else changed(one, two)
     return out
+
+
+def judged_limits(limits: Sequence[Limit], results: Results) -> list[LimitOutcome]:
+    """Whether each limit holds of what was found."""
+    return [x for limit in limits for x in _judge(limit, results)]
 
 
 def _judge(limit: Limit, results: Results) -> list[LimitOutcome]:
