@@ -171,7 +171,7 @@ def test_init_writes_a_plan_that_meets_its_limits(tmp_path: Path, capsys: pytest
     assert main(["init", str(tmp_path / "people.csv"), "--out", str(plan), "--for", "research"]) == 0
     assert "safe by the limits you set" in capsys.readouterr().out
     text = plan.read_text(encoding="utf-8")
-    assert "# tried on the sample (found / gain / loss, misses):" in text
+    assert "# tried on the sample (found by the quick intruder / gain / loss; what it misses):" in text
     read = sf.Plan.load(plan)
     assert [str(x) for x in read.limits] == [
         "battery.rate at most 0.1",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sfumato.run.verdict import Verdict
 
 HELP = "write a first, commented plan for a data file"
+_ATTACKED = 1_000
+"""Records that the battery attacks to judge the first plan; `run` attacks more."""
 EXAMPLE = """  sfumato init people.csv                    writes people.toml, with steps that meet limits
   sfumato init people.csv --for research     the limits of a research file
   sfumato init people.csv --no-search        roles and a first step only, in seconds
@@ -50,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     _refuse_existing(out, args.force)
     found = suggest(read(file))
     work, drop, verdict = _protected(args, found)
-    text = plan_text(_from(out, file), found, work=work, drop=drop)
+    whom = None if args.no_search else args.audience
+    text = plan_text(_from(out, file), found, work=work, drop=drop, audience=whom)
     with replacing(out, overwrite=args.force) as part:
         part.write_text(text, encoding="utf-8")
     if args.json:
@@ -72,15 +75,16 @@ def _protected(
     import warnings
 
     from sfumato.errors import SfumatoError, SfumatoWarning
-    from sfumato.experiment.protect import protect, work_lines
+    from sfumato.experiment.protect import limits_alone, protect, work_lines
 
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
         try:
-            run_ = protect(found.data, args.audience, drop=found.drop, progress=tell)
+            run_ = protect(found.data, args.audience, drop=found.withheld, attacked=_ATTACKED, progress=tell)
         except SfumatoError as problem:
-            say(f"no plan that meets the limits of a {args.audience} file was found: {problem.message}")
-            return None, (), None
+            if not args.json:
+                say(f"no plan that meets the limits of a {args.audience} file was found: {problem.message}")
+            return limits_alone(args.audience, problem.message), (), None
     return work_lines(run_.plan), run_.plan.release.drop, run_.verdict
 
 
@@ -111,7 +115,7 @@ def _from(plan: Path, file: Path) -> str:
 
 
 def _tell(found: Suggestion, out: Path) -> None:
-    from sfumato.plan.suggest.draft import comment
+    from sfumato.plan.suggest.draft import comment, together
 
     roles: dict[str, Any] = found.schema.to_dict()["roles"]
     many = [(found.records, "record"), (len(found.types), "column")]
@@ -131,4 +135,6 @@ def _tell(found: Suggestion, out: Path) -> None:
         say(f"  not released: {comment(', '.join(found.drop))}")
     for note in found.notes:
         say(f"  {comment(note)}")
+    if found.no_role:
+        say(f"  no role:    {comment(together(found.no_role))}")
     say(f"wrote {out}: read it, mend it, then `sfumato check {out}` and `sfumato run {out} --out DIR`")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sfumato.cli.command import FAILED, OK, print_json, progress, say
 
 if TYPE_CHECKING:
+    from sfumato.contract.measure import RiskMeasure
     from sfumato.data.microdata import Microdata
     from sfumato.plan.audience import Audience
     from sfumato.plan.plan import Plan
@@ -19,6 +20,7 @@ HELP = "find the plan of least loss that meets limits, carry it out and write th
 EXAMPLE = """  sfumato protect people.csv --out release
   sfumato protect people.csv --out release --for research
   sfumato protect people.csv --out release --max-risk 0.02 --k 20 --keep "WAGE ~ AGE + EDUC"
+  sfumato protect people.csv --out release --condition "k_anonymity k=5" --condition "l_diversity l=3"
   sfumato protect people.toml --out release    takes data and roles from a plan, and finds its steps"""
 
 
@@ -29,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="audience",
         choices=("public", "research"),
-        default="public",
         help="whose limits to meet: those of a public file (default) or of a research file",
     )
     parser.add_argument(
@@ -42,6 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FORMULA",
         help='an analysis that must survive: "Y ~ X + Z"',
+    )
+    parser.add_argument(
+        "--condition",
+        action="append",
+        default=[],
+        metavar="MEASURE",
+        help='what a board counts in the release: "k_anonymity k=5", "l_diversity l=3", "t_closeness t=0.2", '
+        '"k_map k=5", "delta_presence highest=0.5", "tolerance tolerance=3"; keys are then recoded for it',
     )
     parser.add_argument(
         "--save-plan", metavar="PLAN", help="write the plan that was found, with what was tried"
@@ -60,13 +69,24 @@ def run(args: argparse.Namespace) -> int:
     from sfumato.experiment.protect import protect
     from sfumato.plan.audience import audience
 
-    limits = audience(args.audience).with_limits(rate=args.max_risk, group=args.k)
     _refuse_existing(args)
+    conditions = [_condition(text) for text in args.condition]
     data, template, drop = _given(Path(args.file))
+    whom = args.audience or (template.audience if template else None) or "public"
+    limits = audience(whom).with_limits(rate=args.max_risk, group=args.k)
     seed = Seed.from_file(args.seed_file) if args.seed_file else Seed.new()
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
-        done = protect(data, limits, args.keep, drop=drop, template=template, seed=seed, progress=tell)
+        done = protect(
+            data,
+            limits,
+            args.keep,
+            conditions=conditions,
+            drop=drop,
+            template=template,
+            seed=seed,
+            progress=tell,
+        )
     if args.save_seed:
         seed.save(args.save_seed)
     if args.save_plan:
@@ -124,10 +144,31 @@ def _given(file: Path) -> tuple[Microdata, Plan | None, tuple[str, ...]]:
 
     if file.suffix.casefold() == ".toml":
         plan = Plan.load(file)
-        return plan.data(), replace(plan, steps=(), measures=(), limits=(), source=None), plan.release.drop
+        return plan.data(), replace(plan, steps=(), source=None), plan.release.drop
     found = suggest(read(file))
     template = Plan(schema=found.schema, data_path=str(file.name), base=file.parent)
-    return found.data, template, tuple(found.drop)
+    return found.data, template, found.withheld
+
+
+def _condition(text: str) -> RiskMeasure:
+    """``"l_diversity l=3"`` as a measure."""
+    import tomllib
+
+    from sfumato import registry
+    from sfumato.contract.measure import RiskMeasure
+    from sfumato.errors import ParameterError
+
+    name, *words = text.split()
+    try:
+        given = tomllib.loads("\n".join(words))
+    except tomllib.TOMLDecodeError:
+        raise ParameterError(
+            f"--condition {text!r} isn't a measure with its parameters", hint='--condition "k_anonymity k=5"'
+        ) from None
+    one = registry.measure(name).from_dict(given)
+    if not isinstance(one, RiskMeasure):
+        raise ParameterError(f"--condition {name}: this isn't a measure of risk")
+    return one
 
 
 def _refuse_existing(args: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.generalise.models import Model
 from sfumato.contract.context import Told
 from sfumato.contract.known import default_known
 from sfumato.contract.mask import Mask
@@ -150,6 +151,11 @@ class RiskMeasure(Measure):
     def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
         """The instances worth showing of any file with such roles (``sfumato risk`` asks every class)."""
         return ()
+
+    def as_condition(self, data: Microdata) -> Model | None:
+        """The condition on groups of records with the same keys whose violations ``value`` counts, so that
+        a recode can be searched for that meets it; None where there is no such condition."""
+        return None
 
     def _completed(self, result: Result, masked: Microdata) -> Result:
         """Every measure that looks at single records also says what it means for their households."""

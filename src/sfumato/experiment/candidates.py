@@ -3,13 +3,20 @@ suppressed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import polars as pl
+
 from sfumato import registry
 from sfumato.contract.mask import Mask
+from sfumato.contract.measure import RiskMeasure
 from sfumato.data.microdata import Microdata
-from sfumato.experiment.recodes import KeyLadders
+from sfumato.errors import ParameterError
+from sfumato.experiment.conditions import levels_for, on_keys
+from sfumato.experiment.recodes import FEWEST, KeyLadders
+from sfumato.plan.audience import Audience
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
 
@@ -45,12 +52,19 @@ class Workshop:
     """What every candidate for one file has in common: its columns, ladders, limits, what is never
     released."""
 
+    data: Microdata
     columns: tuple[str, ...]
     ladders: KeyLadders
     limits: tuple[Limit, ...] = ()
     drop: tuple[str, ...] = ()
     household: str | None = None
     template: Plan = field(default_factory=Plan)
+    audience: Audience | None = None
+    floor: tuple[tuple[str, int], ...] = ()
+    """The level below which no key goes: no category of fewer than three records, no small area."""
+    asked: tuple[RiskMeasure, ...] = ()
+    """Conditions that count in the release."""
+    asked_levels: Mapping[str, int] = field(default_factory=dict)
 
     def plan(self, one: Candidate) -> Plan:
         """The candidate as a plan."""
@@ -74,7 +88,20 @@ class Workshop:
                 told["unit"] = self.household
             steps.append(_made("cluster_shuffle", id="shuffle", **told))
         release = replace(self.template.release, drop=drop)
-        return replace(self.template, steps=tuple(steps), limits=self.limits, release=release, source=None)
+        measures = [m for m in self.template.measures if m not in self.asked]
+        names = {name for m in measures for name in (m.id, m.name)}
+        limits = [*self.limits, *(x for x in self.template.limits if x.measure in names)]
+        if keys:
+            measures += [on_keys(m, keys) for m in self.asked]
+            limits += [Limit(m.id or m.name, "value", at_most=0) for m in self.asked]
+        return replace(
+            self.template,
+            steps=tuple(steps),
+            measures=tuple(measures),
+            limits=tuple(limits),
+            release=release,
+            source=None,
+        )
 
     def words(self, one: Candidate) -> str:
         """The candidate in one line."""
@@ -100,19 +127,47 @@ def _named(mask: Mask, name: str) -> Mask:
     return replace(mask, id=name)
 
 
-def workshop(data: Microdata, limits: tuple[Limit, ...], drop: tuple[str, ...], template: Plan) -> Workshop:
+def workshop(
+    data: Microdata,
+    limits: tuple[Limit, ...],
+    drop: tuple[str, ...],
+    template: Plan,
+    whom: Audience | None = None,
+    asked: Sequence[RiskMeasure] = (),
+) -> Workshop:
     """For a file: which columns are released, and the ladders of its keys (areas are keys)."""
+    if asked and not (data.schema.keys or data.schema.geography):
+        raise ParameterError("there is no key that a condition could count", hint="name keys under [roles]")
     schema = data.schema
     apart = {schema.id, schema.household, *drop, *schema.ratios}  # a ratio follows its parts by itself
     columns = tuple(c for c in data.columns if c not in apart)
     keys = tuple(k for k in dict.fromkeys([*schema.keys, *schema.geography]) if k in columns)
     # Which persons live together would tell them by their household's composition.
     gone = [*drop, *(c for c in (schema.household, schema.id) if c is not None)]
+    ladders = KeyLadders.of(data, keys)
     return Workshop(
+        data,
         columns,
-        KeyLadders.of(data, keys),
+        ladders,
         limits,
         tuple(dict.fromkeys(gone)),
         schema.household,
         template,
+        whom,
+        tuple(_floor(data, ladders, limits).items()),
+        tuple(asked),
+        levels_for(ladders, asked, data) if asked and keys else {},
     )
+
+
+def _floor(data: Microdata, ladders: KeyLadders, limits: Sequence[Limit]) -> dict[str, int]:
+    """No category of fewer than three records; no area of fewer people than the limit on areas."""
+    out = ladders.common(FEWEST, numbers=False)
+    least = next((x.at_least for x in limits if x.figure == "area"), None)
+    weight = data.schema.weight
+    if least is not None and weight is not None:
+        people = data.column(weight).cast(pl.Float64).fill_null(0.0).to_numpy()
+        for key in data.schema.geography:
+            if key in out:
+                out[key] = max(out[key], ladders.peopled(key, people, least))
+    return out

@@ -26,7 +26,7 @@ from sfumato.cells.generalise import Chain, Generalisation, KAnonymous, Lattice,
 from sfumato.contract.mask import Mask
 from sfumato.data.codes import code_column
 from sfumato.data.hierarchy import Hierarchy
-from sfumato.data.microdata import IntArray, Microdata
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.errors import SchemaError, SfumatoError
 
 TAIL: Final = 0.01
@@ -34,6 +34,8 @@ TAIL: Final = 0.01
 RARE: Final = (0.01, 0.05, 0.15)
 """Categories rarer than this are joined, rung by rung."""
 FEW: Final = 12
+FEWEST: Final = 3
+"""A category that fewer records hold leads to them by itself."""
 _PERIODS: Final = ("month", "quarter", "year", "decade")
 
 
@@ -139,14 +141,18 @@ def _by_digits(key: str, values: pl.Series) -> list[Mask]:
 
 
 def _rare_joined(key: str, values: pl.Series) -> list[Mask]:
-    counts = values.cast(pl.String).value_counts(sort=True)
-    names, share = counts[counts.columns[0]].to_list(), (counts["count"] / len(values)).to_list()
+    """First what fewer than three records hold, then what a larger and larger share doesn't."""
+    counts = values.cast(pl.String).value_counts().sort(["count", values.name], descending=[False, True])
+    names, often = counts[values.name].to_list(), counts["count"].to_list()
     other = next(w for w in ("other", "all other", "any other") if w not in names)
     out = []
-    for limit in RARE:
-        rare = [n for n, s in zip(names, share, strict=True) if s < limit]
-        if len(rare) >= 2 and len(rare) <= 5_000:
-            out.append(_recode(key, mapping={_quoted(n, values): other for n in rare}, keep_others=True))
+    for least in (FEWEST, *(max(FEWEST, share * len(values)) for share in RARE)):
+        many = sum(n < least for n in often)
+        while many and many < len(names) - 1 and (many < 2 or sum(often[:many]) < FEWEST):
+            many += 1  # one rare value alone, under another name, is as rare
+        if 2 <= many <= 5_000:
+            mapping = {_quoted(n, values): other for n in names[:many]}
+            out.append(_recode(key, mapping=mapping, keep_others=True))
     return [m for i, m in enumerate(out) if m not in out[:i]]
 
 
@@ -166,14 +172,17 @@ class KeyLadders:
     categories: tuple[str, ...]
 
     @classmethod
-    def of(cls, data: Microdata, keys: Sequence[str]) -> KeyLadders:
-        """Rungs that don't fit a key (a class that clashes with a missing code, say) are left out."""
+    def of(cls, data: Microdata, keys: Sequence[str], like: KeyLadders | None = None) -> KeyLadders:
+        """Rungs that don't fit a key (a class that clashes with a missing code, say) are left out.
+
+        ``like`` gives the rungs of another file with the same keys.
+        """
         rungs, chains, codes = {}, {}, {}
         for key in keys:
             coded, levels = code_column(data, key)
             held: list[Mask] = []
             classes: list[list[Any]] = []
-            for mask in ladder(data, key):
+            for mask in ladder(data, key) if like is None else like.rungs[key]:
                 try:
                     named = mask.class_of(levels, data.schema[key]).to_list()  # type: ignore[attr-defined]
                     Chain.of(key, [*classes, named], [""] * (len(classes) + 1), size=len(levels))
@@ -208,13 +217,28 @@ class KeyLadders:
         return self.search(KAnonymous(k), rows=rows, suppress_at_most=suppress_at_most)
 
     def search(
-        self, model: Model, *, rows: IntArray | None = None, suppress_at_most: float = 0.05
+        self,
+        model: Model,
+        *,
+        rows: IntArray | None = None,
+        suppress_at_most: float = 0.05,
+        counts: IntArray | None = None,
+        **more: Any,
     ) -> Generalisation:
+        """The levels of least loss that meet a condition; ``more`` as in :class:`Lattice`."""
         if not self.keys:
             raise SchemaError("there is no key to recode")
         columns = [self.codes[k] if rows is None else self.codes[k][rows] for k in self.keys]
-        lattice = Lattice([self.chains[k] for k in self.keys], columns)
+        lattice = Lattice([self.chains[k] for k in self.keys], columns, counts, **more)
         return generalise(lattice, model, suppress_at_most=suppress_at_most, most_nodes=5_000)
+
+    def peopled(self, key: str, people: FloatArray, least: float) -> int:
+        """The lowest level of an area at which every class stands for as many people; the last drops it."""
+        for level, to in enumerate(self.chains[key].maps):
+            sizes = np.bincount(to[self.codes[key]], people)
+            if sizes[sizes > 0].min(initial=np.inf) >= least:
+                return level
+        return len(self.chains[key].maps) - 1
 
     def common(self, k: int, *, numbers: bool = True) -> dict[str, int]:
         """The lowest level of each key at which every class has k records: nobody stands out by one key.

@@ -25,6 +25,7 @@ from sfumato.linkage.nearest import Intruder, coded, unchanged
 from sfumato.plan.plan import Plan
 from sfumato.run.exposure import released_columns
 from sfumato.run.run import carry_out
+from sfumato.run.scenario import known_columns
 
 RISK: Final = "quick intruder.rate"
 LOSS: Final = "analyst_loss.value"
@@ -67,10 +68,19 @@ def masked_by(plan: Plan, data: Microdata, seed: Seed) -> Microdata:
         return carry_out(plan, data, seed, measure=False).masked
 
 
-def quick_rate(data: Microdata, masked: Microdata, plan: Plan, seed: Seed, people: int = PEOPLE) -> float:
-    """The share of some persons that the quick intruder finds, who knows everything that is released."""
+def quick_rate(
+    data: Microdata,
+    masked: Microdata,
+    plan: Plan,
+    seed: Seed,
+    people: int = PEOPLE,
+    numbers_known: int | None = None,
+) -> float:
+    """The share of some persons that the quick intruder finds, who knows everything that is released, or
+    the keys and so many numbers."""
     own = own_list(data, masked, plan.steps)
     columns = [c for c in released_columns(data, masked, plan.release.drop) if c in own.columns]
+    columns = list(known_columns(data, columns, numbers_known))
     numbers = [c for c in columns if is_number(own, c) and is_number(masked, c)]
     keys = [c for c in columns if c not in numbers]
     mine, released = coded((own, masked), numbers, keys)

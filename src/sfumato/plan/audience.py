@@ -20,6 +20,7 @@ FIGURES: Final[Mapping[str, str]] = {
     "rate": "the share of the persons that the strongest attack of the battery finds",
     "gain": "what the release tells of a person's values beyond what it tells of people",
     "group": "the least number of records among whom a person's values were dealt, or who share all keys",
+    "area": "the persons for whom the smallest released area stands, by the weights",
 }
 
 
@@ -41,13 +42,14 @@ class Audience:
     """How many of the numbers the intruder knows; None: all."""
     sources: Mapping[str, str] = field(default_factory=dict)
 
-    def limits(self) -> tuple[Limit, ...]:
-        """These limits, as a plan writes them."""
-        return (
+    def limits(self, *, areas: bool = False) -> tuple[Limit, ...]:
+        """These limits, as a plan writes them; that on ``areas`` where the file can tell their people."""
+        out = (
             Limit(BATTERY, "rate", at_most=self.rate),
             Limit(BATTERY, "gain", at_most=self.gain),
             Limit(BATTERY, "group", at_least=self.group),
         )
+        return (*out, Limit(BATTERY, "area", at_least=self.area)) if areas and self.area else out
 
     def with_limits(self, *, rate: float | None = None, group: int | None = None) -> Audience:
         """The same with stricter or laxer numbers of one's own, which are then the source."""

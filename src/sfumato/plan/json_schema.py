@@ -18,6 +18,7 @@ from typing import Any
 from sfumato import registry
 from sfumato.contract.parameters import Declared
 from sfumato.data.schema import KINDS, LIST_ROLES, SINGLE_ROLES
+from sfumato.plan.audience import AUDIENCES
 from sfumato.plan.parts import FORMAT, RELEASE_FORMATS, ReleaseOptions
 
 _NAMES: dict[str, Any] = {
@@ -43,6 +44,7 @@ def plan_schema() -> dict[str, Any]:
         "properties": {
             "format": {"const": FORMAT},
             "title": {"type": "string"},
+            "for": {"enum": list(AUDIENCES), "description": "For whom the release is."},
             "data": {"type": "string", "description": "The data file, relative to the plan."},
             "read": {"type": "object", "description": "Options of the reader (delimiter, encoding …)."},
             "roles": {"type": "object", "additionalProperties": False, "properties": roles},

@@ -45,6 +45,7 @@ from sfumato.errors import (
     suggesting,
 )
 from sfumato.plan import source as plan_source
+from sfumato.plan.audience import audience
 from sfumato.plan.parts import FORMAT, Limit, ReleaseOptions, limits_of
 from sfumato.plan.reader import read_parts
 
@@ -69,6 +70,8 @@ class Plan:
     limits: tuple[Limit, ...] = ()
     release: ReleaseOptions = field(default_factory=ReleaseOptions)
     title: str | None = None
+    audience: str | None = None
+    """Whom the release is for ("public", "research"): what the battery's intruder knows."""
     base: Path = field(default_factory=Path, compare=False)
     """The folder that ``data_path`` and the files of its steps are relative to."""
     source: str | None = field(default=None, compare=False, repr=False)
@@ -94,6 +97,8 @@ class Plan:
             set_(self, "release", ReleaseOptions(**self.release))
         if isinstance(self.schema, Mapping):
             set_(self, "schema", Schema.from_dict(self.schema))
+        if self.audience is not None:
+            audience(self.audience)
 
     # -- in and out -------------------------------------------------------------------------------
 
@@ -117,6 +122,8 @@ class Plan:
         out: dict[str, Any] = {"format": FORMAT}
         if self.title:
             out["title"] = self.title
+        if self.audience is not None:
+            out["for"] = self.audience
         if self.data_path is not None:
             out["data"] = self.data_path
         if self.read_options:

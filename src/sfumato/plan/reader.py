@@ -25,12 +25,13 @@ from sfumato.errors import (
     nearest,
 )
 from sfumato.plan import source as plan_source
-from sfumato.plan.audience import BATTERY, FIGURES
+from sfumato.plan.audience import AUDIENCES, BATTERY, FIGURES
 from sfumato.plan.parts import FORMAT, RELEASE_FORMATS, Limit, ReleaseOptions, limits_of
 
 TOP_KEYS: Final = (
     "format",
     "title",
+    "for",
     "data",
     "read",
     "roles",
@@ -92,6 +93,10 @@ def read_parts(text: str) -> Parts:
             wrong((key,), f"`{key}` must be {word}, not {content[key]!r}")
             del content[key]
 
+    whom = content.get("for")
+    if whom is not None and whom not in AUDIENCES:
+        wrong(("for",), f"there are no limits for {whom!r}", did_you_mean(str(whom), AUDIENCES))
+        whom = None
     schema = _read_schema(content, wrong)
     steps = _read_declared(content.get("step", []), "step", "mask", registry.masks(), wrong)
     measures = _read_declared(content.get("measure", []), "measure", "measure", registry.measures(), wrong)
@@ -106,6 +111,7 @@ def read_parts(text: str) -> Parts:
         "limits": tuple(limits),
         "release": release,
         "title": content.get("title"),
+        "audience": whom,
     }
     places: dict[tuple[str | int, ...], int] = {("step", at): k for k, at in enumerate(steps)}
     places.update({("measure", at): k for k, at in enumerate(measures)})

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.diversity import ValueCounts
+from sfumato.cells.generalise.models import Diverse, KAnonymous, Model
 from sfumato.cells.keys import (
     MISSING_DOC,
     PARTIAL_DOC,
@@ -64,6 +65,9 @@ class KAnonymity(RiskMeasure):
     @classmethod
     def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
         return (cls(),) if schema.keys else ()
+
+    def as_condition(self, data: Microdata) -> Model:
+        return KAnonymous(self.k)
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]
@@ -146,6 +150,9 @@ class LDiversity(RiskMeasure):
     @classmethod
     def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:
         return (cls(),) if schema.keys and schema.sensitive else ()
+
+    def as_condition(self, data: Microdata) -> Model:
+        return Diverse(self.l, self.variant, self.c)  # type: ignore[arg-type]
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         return [

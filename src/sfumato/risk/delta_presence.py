@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.generalise.models import Model, Present
 from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
 from sfumato.cells.population import check_population, in_population
 from sfumato.contract.parameters import parameter
@@ -61,6 +62,9 @@ class DeltaPresence(PopulationMeasure):
         None, doc="The sampling weight, without a population; the schema's by default.", columns="weight"
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+
+    def as_condition(self, data: Microdata) -> Model:
+        return Present(self.highest, self.lowest)
 
     def check(self, schema: Schema, types: dict[str, pl.DataType]) -> list[Problem]:
         out = [*self.check_columns(types), *check_keys(self.keys, (), schema, types)]

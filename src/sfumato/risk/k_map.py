@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.generalise.models import KMapped, Model
 from sfumato.cells.keys import MISSING_DOC, check_keys, chosen_keys, key_notes, key_table
 from sfumato.cells.population import check_population, population_counts
 from sfumato.contract.measure import RiskMeasure
@@ -64,6 +65,9 @@ class KMap(PopulationMeasure):
         None, doc="The sampling weight, without a population; the schema's by default.", columns="weight"
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+
+    def as_condition(self, data: Microdata) -> Model:
+        return KMapped(self.k)
 
     @classmethod
     def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:

@@ -13,6 +13,7 @@ import polars as pl
 from sfumato.cells.attributes import judged
 from sfumato.cells.closeness import equal_distance, hierarchical_distance, ordered_distance
 from sfumato.cells.diversity import ValueCounts
+from sfumato.cells.generalise.models import Close, Model
 from sfumato.cells.keys import MISSING_DOC, check_keys, check_sensitive, chosen_keys, key_notes, key_table
 from sfumato.contract.measure import RiskMeasure
 from sfumato.contract.parameters import parameter
@@ -70,6 +71,11 @@ class TCloseness(RiskMeasure):
         None, doc="How far two values are from each other.", choices=("equal", "ordered", "hierarchical")
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+
+    def as_condition(self, data: Microdata) -> Model | None:
+        names = self.sensitive or data.schema.sensitive
+        distance = self.distance_of(data, names[0]) if names else "equal"
+        return None if distance == "hierarchical" else Close(self.t, distance)  # type: ignore[arg-type]
 
     @classmethod
     def usual(cls, schema: Schema) -> Sequence[RiskMeasure]:

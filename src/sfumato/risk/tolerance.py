@@ -11,6 +11,7 @@ import polars as pl
 
 from sfumato.cells.assess import Assessment, assess
 from sfumato.cells.cells import Cells
+from sfumato.cells.generalise.models import Model, Tolerant
 from sfumato.cells.keys import (
     MISSING_DOC,
     check_dimension,
@@ -76,6 +77,9 @@ class Tolerance(RiskMeasure):
         None, doc="Look at all combinations of up to this many keys.", at_least=1
     )
     missing: str = parameter("matches_anything", doc=MISSING_DOC, choices=("matches_anything", "category"))
+
+    def as_condition(self, data: Microdata) -> Model:
+        return Tolerant(self.tolerance, self.max_dimension, self.key_sets)
 
     def _check(self) -> Sequence[Fault]:
         if self.key_sets and self.max_dimension is not None:

@@ -14,7 +14,7 @@ import polars as pl
 
 from sfumato.cells import CellTable
 from sfumato.data.microdata import Microdata
-from sfumato.plan.audience import PUBLIC, RESEARCH
+from sfumato.plan.audience import PUBLIC, RESEARCH, audience
 from sfumato.plan.parts import Limit
 
 SIZES: Final = ((1, 1), (2, 2), (3, 4), (5, 9), (10, 19), (20, None))
@@ -31,13 +31,14 @@ def board(
     dealt: int | None,
     *,
     paired: bool = True,
+    whom: str | None = None,
 ) -> dict[str, Any]:
     """Scenario, class sizes and groups, as plain values; ``dealt``: among how many everything was dealt."""
     schema = original.schema
     keys = [k for k in dict.fromkeys([*schema.keys, *schema.geography]) if k in original.columns]
     after = [k for k in keys if k in masked.columns and k not in drop]
     out: dict[str, Any] = {
-        "scenario": _scenario(limits),
+        "scenario": _scenario(limits, whom),
         "keys": keys,
         "keys_released": after,
         "dealt": dealt,
@@ -58,13 +59,17 @@ def board(
     return out
 
 
-def _scenario(limits: Sequence[Limit]) -> str:
+def _scenario(limits: Sequence[Limit], whom: str | None) -> str:
     rates = [x.at_most for x in limits if x.figure == "rate" and x.at_most is not None]
     who = RESEARCH if rates and min(rates) > PUBLIC.rate else PUBLIC
+    if whom is not None:
+        who = audience(whom)
+    given = "every key and every number of everybody in the file"
+    if whom is not None and who.numbers_known is not None:
+        given = f"every key and the {who.numbers_known} numbers that tell the most of everybody in the file"
     return (
         f"Who could look: {who.scenario}. What he has may come from registers, customer files, social "
-        "media or his own acquaintance. The attacks below were given more than he has: every key and every "
-        "number of everybody in the file."
+        f"media or his own acquaintance. The attacks below were given more than he has: {given}."
     )
 
 

@@ -26,6 +26,7 @@ from sfumato.errors import MeasureError, SfumatoError
 from sfumato.plan.audience import BATTERY
 from sfumato.run.battery import Battery, run_battery
 from sfumato.run.gain import Again, Gain, attribute_gain, by_column_frame
+from sfumato.run.scenario import known_columns, smallest_area
 
 WHOLE: Final = 2_000
 """Of a larger file, whole groups of about as many records are attacked by the battery."""
@@ -52,10 +53,14 @@ def exposure(
     wanted: Sequence[str] = ("rate", "gain", "group"),
     people: int = 1_000,
     records: int = WHOLE,
+    numbers_known: int | None = None,
     seed: Seed | int | None = 0,
     progress: Progress | None = None,
 ) -> Result:
-    """The figures that limits on the battery name, as one result called ``battery``."""
+    """The figures that limits on the battery name, as one result called ``battery``.
+
+    With ``numbers_known`` the intruder has the keys and so many numbers; without, everything.
+    """
     masks = [m for m, _ in steps]
     columns = released_columns(data, masked, drop)
     group, proved, how = least_group(data, masked, steps, drop)
@@ -63,7 +68,10 @@ def exposure(
     notes = [how]
     rate, breakdown, interval = math.nan, None, None
     if "rate" in wanted or "value" in wanted:
-        battery, attacked = attack_some(data, masked, steps, columns, drop, records, seed, progress)
+        shown = known_columns(data, [c for c in columns if c in data.columns], numbers_known)
+        battery, attacked = attack_some(data, masked, steps, shown, drop, records, seed, progress)
+        if numbers_known is not None:
+            notes.append(f"the intruder knows {', '.join(shown)}")
         rate, measured, said = judged_rate(battery, group if proved else None)
         notes.append(said)
         if attacked < len(data):
@@ -76,11 +84,14 @@ def exposure(
         figures |= {"rate": rate, "measured": measured, "attack": strongest.label, "attacked": attacked}
         breakdown = battery.to_frame()
     if "gain" in wanted:
-        gain, why = _gain(data, again, masks, drop, people, seed)
+        gain, why = _gain(data, again, masks, drop, people, numbers_known, seed)
         figures |= gain_figures(gain)
         notes.append(why)
         if breakdown is None:
             breakdown = by_column_frame(gain)
+    if "area" in wanted:
+        figures["area"], where = smallest_area(data, masked, drop)
+        notes.append(where)
     figures["proved"] = proved
     value = rate if not math.isnan(rate) else 0.0
     return Result(
@@ -124,10 +135,13 @@ def _gain(
     masks: Sequence[Mask],
     drop: Sequence[str],
     people: int,
+    numbers_known: int | None,
     seed: Seed | int | None,
 ) -> tuple[Gain, str]:
     try:
-        gain = attribute_gain(data, again, masks, drop=drop, people=people, seed=seed)
+        gain = attribute_gain(
+            data, again, masks, drop=drop, people=people, numbers_known=numbers_known, seed=seed
+        )
     except SfumatoError as problem:
         # What can't be measured doesn't hold.
         lost = Gain(math.nan, math.nan, math.nan, math.nan, (), 0)

@@ -256,6 +256,10 @@ class _Attacked:
         numbers = tuple(c for c in names if all(is_number(d, c) for d in (own_a, own_b, masked)))
         keys = tuple(c for c in names if c not in numbers and is_comparable(masked, c))
         shared = [j for j, c in enumerate(keys) if masked.column(c).n_unique() <= len(masked) // 2]
+        if numbers_known is not None:
+            # Those that tell the most come first; of the categories he has the keys.
+            numbers = tuple(sorted(numbers, key=lambda c: -a.column(c).n_unique()))
+            shared = [j for j in shared if keys[j] in (*schema.keys, *schema.geography)]
         known_a, known_b, released = coded((own_a, own_b, masked), numbers, keys)
         said = [c for c in schema.sensitive if c in numbers or c in keys]
         return cls(

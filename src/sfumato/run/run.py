@@ -28,13 +28,13 @@ from sfumato.errors import (
     SfumatoWarning,
     did_you_mean,
 )
-from sfumato.plan.audience import BATTERY
+from sfumato.plan.audience import BATTERY, audience
 from sfumato.plan.check import vet
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
 from sfumato.run.board import board
 from sfumato.run.derivable import WAY_OUT, Derivation, derivable
-from sfumato.run.exposure import exposure, least_group
+from sfumato.run.exposure import WHOLE, exposure, least_group
 from sfumato.run.formulas import formulas
 from sfumato.run.predictable import predictable
 from sfumato.run.unmasked import as_collected, cautions
@@ -140,6 +140,7 @@ class Run:
             limits,
             size if proved else None,
             paired=self.paired,
+            whom=self.plan.audience,
         )
 
     def release(
@@ -164,8 +165,11 @@ def carry_out(
     *,
     progress: Progress | None = None,
     measure: bool = True,
+    attacked: int = WHOLE,
 ) -> Run:
     """Run every step, verify every guarantee, take every measure, judge every limit.
+
+    Of a file of more than ``attacked`` records the battery attacks so many of whole groups.
 
     Raises before anything is masked where the data don't fit the schema, and a GuaranteeError
     where a step broke its promise.
@@ -227,6 +231,8 @@ def carry_out(
             lambda part, other: _again(plan, part, other),
             drop=plan.release.drop,
             wanted=wanted,
+            records=attacked,
+            numbers_known=None if plan.audience is None else audience(plan.audience).numbers_known,
         )
         results.append(found)
     limits = judged_limits(plan.limits, Results(results)) if measure else []

@@ -159,6 +159,7 @@ _WORDS: Final = {
         "deal among more records, or make sensitive columns blind",
     ),
     "group": ("the least group has {0:,.0f} records", "recode or deal the keys"),
+    "area": ("the smallest area stands for {0:,.0f} people", "join small areas, or drop the finest"),
 }
 
 
@@ -175,7 +176,7 @@ def _limit_reason(limit: Limit, value: float, ok: bool, results: Results) -> Rea
             return Reason(
                 False, f"{limit.figure} couldn't be measured ({allowed})", "see the notes of the battery"
             )
-        said = words.format(value)
+        said = words.format(value) if value != float("inf") else "no area is released"
         if limit.figure == "rate":
             found = results[BATTERY]
             if found.figures.get("measured", value) != value:

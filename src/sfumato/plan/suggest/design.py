@@ -20,6 +20,7 @@ from sfumato.plan.suggest.look import Look
 
 _FAMILY: Final = re.compile(r"^(.*?\D)_?0*(\d{1,3})$")
 _FEWEST_REPLICATES: Final = 4
+REPLICATES: Final = "replicate weights"
 _LARGEST_HOUSEHOLD: Final = 30
 _MOST_COMPARED: Final = 40
 
@@ -35,7 +36,7 @@ def find_weight(look: Look) -> str | None:
         like = [c for c in family if c in found or _moves_with(look, c, main)]
         if len(like) >= _FEWEST_REPLICATES:
             for c in like:
-                look.design_of("replicate weights", c, "a replicate weight: one of a numbered family")
+                look.design_of(REPLICATES, c, "a replicate weight: one of a numbered family")
     main = [c for c in main or found if c not in look.taken]
     if not main:
         return None

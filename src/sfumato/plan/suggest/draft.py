@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sfumato.data.schema import SINGLE_ROLES, Range, Variable
 from sfumato.errors import SfumatoError
+from sfumato.plan.suggest.design import REPLICATES
 
 if TYPE_CHECKING:
     from sfumato.plan.suggest.suggestion import Suggestion
@@ -51,12 +52,13 @@ def plan_text(
     *,
     work: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    audience: str | None = None,
 ) -> str:
     """A commented plan (TOML) for a data file, from what was suggested for it.
 
     ``data_path`` is written as it is given; a plan reads it relative to its own folder. ``work`` are the
     lines of steps, measures and limits that were found for the file (by default a first step of each kind),
-    ``drop`` more columns that aren't released.
+    ``drop`` more columns that aren't released, ``audience`` whom the release is for.
     """
     path = PurePath(data_path)
     lines = [
@@ -67,9 +69,10 @@ def plan_text(
         "#   sfumato run THIS_FILE --out DIR   masks the data and writes the release",
         "",
         "format = 1",
+        *([f"for = {quoted(audience)}"] if audience else []),
         f"data = {quoted(path.as_posix())}",
         "",
-        *_roles(suggestion),
+        *_roles(suggestion, work is not None),
         *_variables(suggestion),
         *([*_steps(suggestion), *_measures(suggestion)] if work is None else work),
         *_release(path, suggestion, drop),
@@ -135,7 +138,7 @@ def _commented(texts: Iterable[str], indent: str = "# ") -> list[str]:
 # -- the parts of a plan --------------------------------------------------------------------------
 
 
-def _roles(found: Suggestion) -> list[str]:
+def _roles(found: Suggestion, searched: bool) -> list[str]:
     out = ["[roles]"]
     schema = found.schema
     for role, note in _ROLE_NOTES.items():
@@ -149,11 +152,17 @@ def _roles(found: Suggestion) -> list[str]:
         out += _reasons(found, columns)
         out.append(f"{role} = {value(said if isinstance(said, str) else list(said))}")
     for part, columns_of in found.design.items():
-        out += _wrapped(f"{part}: {together(columns_of)} (no role; released as they are)")
+        done = "the steps below say what is done to them" if searched else "released as they are"
+        if searched and part == REPLICATES:
+            done = "not released: they show who is in one cluster, and don't go with dealt records"
+        out += _wrapped(f"{part}: {together(columns_of)} (no role; {done})")
     for fine, coarse in found.nested.items():
         out += _wrapped(f"{', '.join(coarse)}: coarser codes of {fine}, which tell nothing more than it does")
     for note in found.notes:
         out += _wrapped(note)
+    if found.no_role:
+        dealt = "the steps below say what is done to them" if searched else "they are released as they are"
+        out += _wrapped(f"no role was found for {together(found.no_role)}: {dealt}")
     return [*out, ""]
 
 

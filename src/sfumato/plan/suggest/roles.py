@@ -19,7 +19,7 @@ from sfumato.plan.suggest import codebooks, words
 from sfumato.plan.suggest.areas import find_geography
 from sfumato.plan.suggest.design import find_household, find_weight, note_parts, note_person_number
 from sfumato.plan.suggest.details import with_codes, with_rules
-from sfumato.plan.suggest.draft import plan_text, together
+from sfumato.plan.suggest.draft import plan_text
 from sfumato.plan.suggest.facts import Facts
 from sfumato.plan.suggest.identifiers import direct
 from sfumato.plan.suggest.keys import find_keys, find_sensitive
@@ -68,7 +68,8 @@ def _suggested(microdata: Microdata) -> Suggestion:
     )  # fmt: skip
     schema = with_codes(look, schema)
     schema = with_rules(look, schema, drop)
-    drop = (*drop, *_left_over(look, schema, drop, nested))
+    gone, plain = _left_over(look, schema, drop, nested)
+    drop = (*drop, *gone)
     return Suggestion(
         schema=schema,
         reasons={c: tuple(look.reasons[c]) for c in microdata.columns if c in look.reasons},
@@ -79,6 +80,7 @@ def _suggested(microdata: Microdata) -> Suggestion:
         notes=tuple(look.notes),
         design={part: tuple(columns) for part, columns in look.design.items()},
         nested=nested,
+        no_role=tuple(plain),
         data=microdata.with_schema(schema),
     )
 
@@ -158,11 +160,9 @@ def _stands_for(look: Look, column: str, found: Sequence[str]) -> str | None:
 
 def _left_over(
     look: Look, schema: Schema, drop: Sequence[str], nested: dict[str, tuple[str, ...]]
-) -> list[str]:
-    """Dates of no role in which nearly every record differs: dropped until a person decides.
-
-    Other columns without a role are named, because they would be released as they are.
-    """
+) -> tuple[list[str], list[str]]:
+    """Dates of no role in which nearly every record differs, which are dropped until a person decides; and
+    the other columns without a role, which are named."""
     coarser = {c for coarse in nested.values() for c in coarse}
     design = {c for columns in look.design.values() for c in columns}
     single = {schema.id, schema.household, schema.weight, *drop}
@@ -179,7 +179,4 @@ def _left_over(
             out.append(column)
         elif column not in design and column not in coarser:
             plain.append(column)
-    if plain:
-        listed = together(plain)
-        look.notes.append(f"no role was found for {listed}: they are released as they are")
-    return out
+    return out, plain

@@ -17,8 +17,9 @@ class Suggestion:
 
     ``drop`` are columns that a release should not have (ids, names, addresses); ``design`` are parts
     of the survey's design that have no role (replicate weights, strata, clusters, waves, person
-    numbers); ``nested`` are finer columns and the coarser ones that they determine; ``notes`` are
-    remarks on the file as a whole; ``data`` are the data with the schema, as the plan reads them.
+    numbers); ``nested`` are finer columns and the coarser ones that they determine; ``no_role`` are
+    released columns of which nothing is known; ``notes`` are remarks on the file as a whole; ``data``
+    are the data with the schema, as the plan reads them.
     """
 
     schema: Schema
@@ -30,7 +31,14 @@ class Suggestion:
     notes: tuple[str, ...] = ()
     design: dict[str, tuple[str, ...]] = field(default_factory=dict)
     nested: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    no_role: tuple[str, ...] = ()
     data: Microdata = field(default_factory=lambda: Microdata(pl.DataFrame()), repr=False)
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """What a searched plan doesn't release: ``drop``, and replicate weights, which show who is in one
+        cluster and don't go with dealt records."""
+        return (*self.drop, *self.design.get("replicate weights", ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for ``--json``."""
@@ -42,5 +50,6 @@ class Suggestion:
             "design": {part: list(columns) for part, columns in self.design.items()},
             "nested": {fine: list(coarse) for fine, coarse in self.nested.items()},
             "reasons": {c: list(r) for c, r in self.reasons.items()},
+            "no_role": list(self.no_role),
             "notes": list(self.notes),
         }
