@@ -19,7 +19,7 @@ from sfumato import registry
 from sfumato.contract.parameters import Declared
 from sfumato.data.schema import KINDS, LIST_ROLES, SINGLE_ROLES
 from sfumato.plan.audience import AUDIENCES
-from sfumato.plan.parts import FORMAT, RELEASE_FORMATS, ReleaseOptions
+from sfumato.plan.parts import FORMAT, OFF, RELEASE_FORMATS, ReleaseOptions
 
 _NAMES: dict[str, Any] = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "uniqueItems": True}]
@@ -128,6 +128,8 @@ def declared_schema(cls: type[Declared], word: str) -> dict[str, Any]:
         }
         if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
             required.append(name)
+    if word == "mask":
+        properties[OFF] = {"type": "boolean", "description": "Keeps the step in the plan, but not in the run."}
     return {
         "description": cls.summary(),
         "properties": properties,

@@ -26,7 +26,7 @@ from sfumato.errors import (
 )
 from sfumato.plan import source as plan_source
 from sfumato.plan.audience import AUDIENCES, BATTERY, FIGURES
-from sfumato.plan.parts import FORMAT, RELEASE_FORMATS, Limit, ReleaseOptions, limits_of
+from sfumato.plan.parts import FORMAT, OFF, RELEASE_FORMATS, Limit, ReleaseOptions, limits_of
 
 TOP_KEYS: Final = (
     "format",
@@ -98,7 +98,9 @@ def read_parts(text: str) -> Parts:
         wrong(("for",), f"there are no limits for {whom!r}", did_you_mean(str(whom), AUDIENCES))
         whom = None
     schema = _read_schema(content, wrong)
+    off = _read_switches(content.get("step", []), wrong)
     steps = _read_declared(content.get("step", []), "step", "mask", registry.masks(), wrong)
+    steps = {at: one for at, one in steps.items() if at not in off}
     measures = _read_declared(content.get("measure", []), "measure", "measure", registry.measures(), wrong)
     limits = _read_limits(content.get("limits", {}), list(measures.values()), wrong)
     release = _read_release(content.get("release", {}), wrong)
@@ -123,8 +125,8 @@ def read_parts(text: str) -> Parts:
     unread: dict[plan_source.Path, Sequence[str]] = {
         (kind, at, key): flat_names(value)
         for kind, word, there, read in (
-            ("step", "mask", registry.masks(), steps),
-            ("measure", "measure", registry.measures(), measures),
+            ("step", "mask", registry.masks(), {*steps, *off}),
+            ("measure", "measure", registry.measures(), set(measures)),
         )
         for at, table in enumerate(content.get(kind, []))
         if at not in read and isinstance(table, Mapping)
@@ -134,6 +136,18 @@ def read_parts(text: str) -> Parts:
         and cls.parameters()[key].metadata.get("columns")
     }
     return Parts(arguments, moved, sorted(problems), unread)
+
+
+def _read_switches(tables: Sequence[Any], wrong: Any) -> set[int]:
+    """The steps that are switched off: they stay in the text, with their mistakes told, and do nothing."""
+    out = set()
+    for at, table in enumerate(tables):
+        said = table.get(OFF, False) if isinstance(table, Mapping) else False
+        if not isinstance(said, bool):
+            wrong(("step", at, OFF), f"`{OFF}` must be true or false, not {said!r}")
+        elif said:
+            out.add(at)
+    return out
 
 
 def _meant(name: Any, there: Mapping[str, type[Declared]]) -> type[Declared] | None:
@@ -189,7 +203,7 @@ def _read_declared(
                 continue
             name = guess
         cls = there[name]
-        content = {k: v for k, v in table.items() if k != word}
+        content = {k: v for k, v in table.items() if k != word and not (kind == "step" and k == OFF)}
         known = cls.parameters()
         unknown = [k for k in content if k not in known]
         for key in unknown:
