@@ -148,6 +148,11 @@ class Mask(Told):
 
     # -- what an intruder makes of it -------------------------------------------------------------
 
+    def makes_safe(self, data: Microdata, keys: Sequence[str], tolerance: int) -> bool:
+        """Whether this step promises so many records to every combination of these keys: what a count of
+        the cells before it can't show."""
+        return False
+
     def discloses(self, data: Microdata) -> Sequence[Fact]:
         """What somebody who knows the method and its parameters, but not the seed, can use on data like
         these (see ``contract.disclosure``). By default only that each value may have been changed."""

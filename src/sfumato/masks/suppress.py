@@ -133,6 +133,11 @@ class LocalSuppress(Mask):
         sets = tuple(chosen_sets(keys, self.key_sets, self.max_dimension))
         return [NoUnsafeCombination(keys, sets, self.tolerance, self.missing), OnlySuppressed(keys)]
 
+    def makes_safe(self, data: Microdata, keys: Sequence[str], tolerance: int) -> bool:
+        # Fewer keys are shared by as many records or more.
+        sets = chosen_sets(self.changes(data), self.key_sets, self.max_dimension)
+        return tolerance <= self.tolerance and any(set(keys) <= set(s) for s in sets)
+
     def needs(self, data: Microdata) -> Sequence[str]:
         return tuple(dict.fromkeys([*self.changes(data), *([self.household] if self.household else [])]))
 

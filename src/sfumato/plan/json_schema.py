@@ -129,7 +129,7 @@ def declared_schema(cls: type[Declared], word: str) -> dict[str, Any]:
         if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
             required.append(name)
     if word == "mask":
-        properties[OFF] = {"type": "boolean", "description": "Keeps the step in the plan, but not in the run."}
+        properties[OFF] = {"type": "boolean", "description": "Kept in the plan, but not carried out."}
     return {
         "description": cls.summary(),
         "properties": properties,

@@ -10,7 +10,7 @@ False
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -183,15 +183,9 @@ def least_group(
     groups, and later steps only coarsen. Else the records that share all keys are counted.
     """
     columns = set(released_columns(data, masked, drop))
-    weight = data.schema.weight
-    for at, (mask, notes) in enumerate(steps):
-        later = {c for m, _ in steps[at + 1 :] for c in m.changes(data) if c in columns}
-        for fact in of_kind(Grouped, mask.discloses(data)):
-            changed = set(mask.changes(data))
-            held = columns - changed - set(fact.within) - later
-            if fact.deals and not held - ({weight} if weight else set()):
-                size = int(notes.figures.get("smallest_cluster", fact.smallest))
-                return size, True, f"everything was dealt among {size} records or more"
+    dealt = dealt_group(data, columns, steps)
+    if dealt is not None:
+        return dealt[1], True, f"everything was dealt among {dealt[1]} records or more"
     keys = [k for k in dict.fromkeys([*data.schema.keys, *data.schema.geography]) if k in columns]
     if not keys:
         return len(masked), False, "no key is released: records can't be told apart by keys"
@@ -207,6 +201,22 @@ def least_group(
             f"{100 * few / max(len(masked), 1):.1f}% of the records share theirs with fewer than 3"
         ),
     )
+
+
+def dealt_group(
+    data: Microdata, columns: Collection[str], steps: Sequence[tuple[Mask, Notes]]
+) -> tuple[int, int] | None:
+    """The place of the step that dealt every one of these columns (or all but those that it stayed within)
+    among groups, later steps only coarsening, and the least size of its groups."""
+    weight = data.schema.weight
+    for at, (mask, notes) in enumerate(steps):
+        later = {c for m, _ in steps[at + 1 :] for c in m.changes(data) if c in columns}
+        for fact in of_kind(Grouped, mask.discloses(data)):
+            changed = set(mask.changes(data))
+            held = set(columns) - changed - set(fact.within) - later
+            if fact.deals and not held - ({weight} if weight else set()):
+                return at, int(notes.figures.get("smallest_cluster", fact.smallest))
+    return None
 
 
 def attack_some(
