@@ -9,6 +9,8 @@ import pytest
 import sfumato as sf
 from sfumato.linkage.neighbours import without
 from sfumato.risk.membership import auc
+from sfumato.stats.boosting import Boosting
+from sfumato.stats.regression import Regression
 
 
 def people(n: int = 400, seed: int = 1) -> pl.DataFrame:
@@ -133,3 +135,102 @@ def test_strangers_and_heavy_noise_tell_nothing():
     noisy = sf.AdditiveNoise(columns=["RENT", "PAY", "TAX"], variance_ratio=4.0).mask(data, seed=1)
     found = sf.MembershipAttack(known=["RENT", "PAY", "TAX"]).measure(data, noisy)
     assert found.value < 0.2
+
+
+# -- people who were held back ------------------------------------------------------------------------
+
+
+def drawn(n: int, seed: int) -> pl.DataFrame:
+    """People of one law, in which PAY follows from the others but for a lognormal error."""
+    return people(n, seed)
+
+
+def planted(data: pl.DataFrame, share: float) -> pl.DataFrame:
+    """A synthetic file: strangers of the same law, some rows copies of people, in other places."""
+    n = len(data)
+    copies = int(share * n)
+    rows = np.random.default_rng(9).permutation(n)[:copies]
+    return pl.concat([drawn(n - copies, 77), data[rows]]).sample(fraction=1.0, shuffle=True, seed=3)
+
+
+def test_a_leak_planted_in_a_synthetic_file_is_found_and_none_where_there_is_none():
+    """Row i isn't person i: to leave row i out left the copies in, and the gain was nothing."""
+    data = drawn(600, 1)
+    leaky = ATTACK.measure(data, planted(data, 0.3))
+    assert leaky.value == pytest.approx(0.3, abs=3 * np.sqrt(0.21 / 600) + 0.03)
+    assert leaky.interval[0] > 0.15
+    clean = ATTACK.measure(data, planted(data, 0.0))
+    assert clean.interval[0] == 0.0
+    assert clean.value < 0.06
+
+
+def test_a_file_of_other_people_is_the_control_where_there_is_one(tmp_path):
+    data, others = drawn(600, 1), drawn(600, 5)
+    others.write_parquet(tmp_path / "others.parquet")
+    attack = sf.AttributeAttack(
+        known=["AGE", "SEX", "RENT", "TAX"],
+        sensitive=["PAY"],
+        within_percent=5,
+        holdout=str(tmp_path / "others.parquet"),
+    )
+    leaky, clean = (attack.measure(data, planted(data, share)) for share in (0.3, 0.0))
+    assert leaky.value == pytest.approx(0.3, abs=0.1)
+    assert clean.interval[0] == 0.0
+    assert attack.measure(data, data).value == pytest.approx(1.0)
+    member = sf.MembershipAttack(known=["RENT", "PAY"], holdout=str(tmp_path / "others.parquet"))
+    assert member.measure(data, data).value > 0.99
+    # A third of the people are in it with their exact values: AUC = 1/3 · 1 + 2/3 · 1/2.
+    assert member.measure(data, planted(data, 1 / 3)).value == pytest.approx(1 / 3, abs=0.1)
+    assert member.measure(data, planted(data, 0.0)).value < 0.08
+
+
+def test_in_a_battery_people_are_held_back_before_the_steps():
+    """Every record is synthetic, and one whose leaf is the whole file tells nothing of anybody."""
+    data = sf.Microdata(drawn(500, 1), sf.Schema(keys=["AGE", "SEX"], sensitive=["PAY", "RENT"]))
+    steps = [sf.Synthesise(columns=list(data.columns), leaf=30)]
+    masked = steps[0].mask(data, seed=1)
+    found = {t.attack.name: t.result for t in sf.run_battery(data, masked, steps).tried}
+    for name in ("attribute_attack", "membership_attack"):
+        assert any("held back" in note for note in found[name].notes)
+    assert found["attribute_attack"].interval[0] == 0.0
+    # Its amounts are means of three people's: somebody who is in the file is nearer to them.
+    assert 0.0 < found["membership_attack"].value < 0.5
+    nothing = [sf.RandomSwap(columns=["RENT"], rate_percent=0)]
+    open_file = {t.attack.name: t.result for t in sf.run_battery(data, data, nothing).tried}
+    assert open_file["attribute_attack"].value == pytest.approx(1.0)
+    assert open_file["membership_attack"].value > 0.95
+
+
+def test_trees_see_what_a_regression_does_not():
+    """y is the exclusive or of two signs: no line and no square tells it, four leaves do."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(1_500, 2))
+    y = np.where((x[:, 0] > 0) ^ (x[:, 1] > 0), "a", "b")
+    data = sf.Microdata(pl.DataFrame({"X": x[:, 0], "Z": x[:, 1], "Y": y}))
+    half, rest = np.arange(750), np.arange(750, 1_500)
+    model = Boosting.of(data, data, ["X", "Z"])
+    truth = (y == "a").astype(float)
+    assert (model.category(half, truth[half], rest) == truth[rest]).mean() > 0.93
+    plain = Regression.of(data, data, ["X", "Z"])
+    assert (plain.category(half, truth[half], rest) == truth[rest]).mean() < 0.6
+    # A number, by scikit-learn's trees of the same size and rate: the same error within a tenth.
+    z = x[:, 0] * x[:, 1] + 0.1 * rng.normal(size=1_500)
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    other = ensemble.GradientBoostingRegressor(
+        n_estimators=40, learning_rate=0.15, min_samples_leaf=10, max_depth=None, random_state=0
+    ).fit(x[:750], z[:750])
+    ours = model.number(half, z[half], rest)
+    errors = [float(np.mean((guess - z[rest]) ** 2)) for guess in (ours, other.predict(x[750:]))]
+    assert errors[0] < 1.25 * errors[1]
+    assert errors[0] < 0.2 * np.var(z[rest])
+
+
+def test_unordered_categories_are_features_too():
+    """A level tells the number; the levels' codes are in no order."""
+    rng = np.random.default_rng(3)
+    level = rng.integers(0, 12, 1_000)
+    value = np.array([3.0, -1, 5, 0, 9, 2, 7, -4, 6, 1, 8, 4])[level] + 0.01 * rng.normal(size=1_000)
+    data = sf.Microdata(pl.DataFrame({"L": [f"level {k}" for k in level]}))
+    model = Boosting.of(data, data, ["L"])
+    guess = model.number(np.arange(500), value[:500], np.arange(500, 1_000))
+    assert np.abs(guess - value[500:]).mean() < 0.3

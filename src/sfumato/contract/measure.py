@@ -213,6 +213,8 @@ class Attack(RiskMeasure):
     is in the file. Only rates of one kind can be compared."""
     compares_all: ClassVar[bool] = True
     """Whether it compares every pair within a block, so that blocks too large are a reason to leave it."""
+    masks_again: ClassVar[bool] = False
+    """Whether it masks a part of the original by the steps, to compare with people who were held back."""
 
     @classmethod
     def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import polars as pl
 
+from sfumato.contract.held_back import HeldBack, beside_others
+from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.codes import joint_codes
-from sfumato.data.microdata import FloatArray, Microdata
-from sfumato.draws import Draws
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.draws import Draws, Seed
 from sfumato.errors import MeasureError
 from sfumato.linkage.blocks import make_blocks
 from sfumato.linkage.neighbours import nearest_records, without
@@ -21,6 +24,9 @@ from sfumato.linkage.points import standard_points
 from sfumato.linkage.results import true_links
 
 _Z95 = 1.959963984540054
+_NEAREST, _VALUES = "nearest record", "values"
+
+Signs = dict[str, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +34,15 @@ class MembershipAttack(Attack):
     """Tell whether a person is in the file, by how near the release comes to what is known of him.
 
     Two signs are tried: how near the nearest released record is, and how many of the person's known
-    values occur in their columns, each by how rare it is (Σ −ln f). Each is taken for the release, and
-    for the release without the person: without his record, and without his value where the release has
-    each value as often as the original. The area under the curve (AUC) is the chance that the sign is
-    stronger where the person is in the file than where he isn't, for two persons drawn at random;
-    ``value`` is 2·AUC − 1 by the better sign: 0 for a coin, 1 for certainty.
+    values occur in their columns, each by how rare it is (Σ −ln f). The area under the curve (AUC) is the
+    chance that the sign is stronger for somebody who is in the file than for somebody who isn't, for two
+    persons drawn at random; ``value`` is 2·AUC − 1 by the better sign: 0 for a coin, 1 for certainty.
 
-    It compares with a release that lacks the person's record, not with one masked anew without him;
-    what the person does to the others' records isn't seen. More than ``records`` persons are attacked
-    by a random sample.
+    Who isn't in the file: the people of ``holdout``, a file of the same population; else, where the steps
+    are known (in a battery), a quarter of the people, held back while the rest is masked by the same steps.
+    Without either, each person is compared with the release without himself: without his record, and
+    without his value where the release has each value as often as the original. What he did to the
+    others' records isn't seen then. More than ``records`` persons are attacked by a random sample.
 
     Reference: Homer et al. (2008), PLoS Genetics 4(8), for the question; Hanley and McNeil (1982),
     Radiology 143, 29-36, for the interval.
@@ -51,6 +57,7 @@ class MembershipAttack(Attack):
     reference: ClassVar[str] = "Homer et al. (2008); Hanley and McNeil (1982)"
     finds: ClassVar[Literal["records", "targets", "values", "members"]] = "members"
     compares_all: ClassVar[bool] = False
+    masks_again: ClassVar[bool] = True
 
     known: tuple[str, ...] = parameter(
         (), doc="The columns that the intruder knows; by default all but ids and weight.", columns=True
@@ -59,11 +66,28 @@ class MembershipAttack(Attack):
     truth: str | None = parameter(
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
     )
+    holdout: str | None = parameter(
+        None, doc="A file of other people of the same population, who aren't in the release."
+    )
+    _others: ClassVar[HeldBack | None] = None
 
     @classmethod
     def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
         known = tuple(dict.fromkeys([*intruder.values, *intruder.block_on]))
         return [cls(known=known)] if known else ()
+
+    def measure(
+        self,
+        original: Any,
+        masked: Any = None,
+        *,
+        seed: Seed | int | None = 0,
+        steps: Sequence[Mask] = (),
+    ) -> Result:
+        """The result on an original and a masked file; with ``steps``, people held back aren't in it."""
+        return super(MembershipAttack, beside_others(self, original, masked, seed, steps)).measure(
+            original, masked, seed=seed, steps=steps
+        )
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         schema = original.schema
@@ -71,26 +95,19 @@ class MembershipAttack(Attack):
         known = self.known or tuple(c for c in original.columns if c in masked.columns and c not in apart)
         if not known:
             raise MeasureError("the intruder knows no column", hint="name the columns in `known`")
-        truth = true_links(original, masked, self.truth)
-        people = np.flatnonzero(truth >= 0)
-        if not len(people) or len(masked) < 2:
+        if len(masked) < 2:
             raise MeasureError("there are too few records to tell anybody apart")
-        sampled = len(people) > self.records
-        if sampled:
-            people = people[draws.stream(purpose="persons").permutation(len(people))[: self.records]]
-        points = standard_points(original, masked, known)
-        blocks = make_blocks(original, masked, (), draws, left=people)
-        rows, found, weights = nearest_records(points.fields(points.left, points.right), blocks, 2)
-        second = without(found, found == truth[rows][:, None], 1)
-        apart_from_him = np.take_along_axis(weights, np.maximum(second, 0), axis=1)[:, 0]
-        signs = {
-            "nearest record": (weights[:, 0], apart_from_him),
-            "values": _values(original, masked, known, rows),
-        }
-        areas = {name: auc(*pair) for name, pair in signs.items()}
+        held = self._others
+        if held is not None and all(c in held.outside.columns for c in known):
+            inside, outside = self._beside(held, known, draws)
+            how = held.how
+        else:
+            inside, outside = self._without_himself(original, masked, known, draws)
+            how = "without the person his record is left out of the release"
+        areas = {name: auc(inside[name], outside[name]) for name in inside}
         best = max(areas, key=lambda name: areas[name])
-        n = len(rows)
-        half = _Z95 * _auc_error(areas[best], n)
+        n, m = len(inside[best]), len(outside[best])
+        half = _Z95 * _auc_error(areas[best], n, m)
         value = max(0.0, 2 * areas[best] - 1)
         ends = 2 * (areas[best] - half) - 1, 2 * (areas[best] + half) - 1
         return Result(
@@ -99,19 +116,54 @@ class MembershipAttack(Attack):
             interval=(max(0.0, min(ends[0], value)), min(1.0, max(ends[1], value))),
             notes=(
                 f"the intruder has the original values of {', '.join(known)} and asks who is in the file",
-                f"the better sign is the {best}; without the person his record is left out of the release",
-                *([f"a random sample of {n:,} persons was attacked"] if sampled else []),
+                f"the better sign is the {best}; {how}",
+                f"{n:,} persons in the file were attacked and {m:,} who aren't",
             ),
             figures={
                 "rate": value,
                 "baseline": 0.0,
                 "attacked": n,
                 "auc": areas[best],
-                "auc_nearest": areas["nearest record"],
-                "auc_values": areas["values"],
+                "auc_nearest": areas[_NEAREST],
+                "auc_values": areas[_VALUES],
                 "sign": best,
             },
         )
+
+    def _beside(self, held: HeldBack, known: Sequence[str], draws: Draws) -> tuple[Signs, Signs]:
+        """The signs of people in the release and of people who aren't, in the same units."""
+        frames = [d.select(list(known)) for d in (held.inside, held.outside)]
+        both = held.inside.with_frame(pl.concat(frames, how="vertical_relaxed"))
+        size, out = len(held.inside), []
+        for first, last in ((0, size), (size, len(both))):
+            order = draws.stream(purpose=f"persons {first > 0}").permutation(last - first)
+            people = first + order[: self.records]
+            rows, _, weights = _nearest(both, held.released, known, people, draws)
+            out.append({_NEAREST: weights[:, 0], _VALUES: _values(both, held.released, known, rows)[0]})
+        return out[0], out[1]
+
+    def _without_himself(
+        self, original: Microdata, masked: Microdata, known: Sequence[str], draws: Draws
+    ) -> tuple[Signs, Signs]:
+        """The signs of each person, and the same on the release without him."""
+        truth = true_links(original, masked, self.truth)
+        people = np.flatnonzero(truth >= 0)
+        if not len(people):
+            raise MeasureError("there are too few records to tell anybody apart")
+        people = people[draws.stream(purpose="persons").permutation(len(people))[: self.records]]
+        rows, found, weights = _nearest(original, masked, known, people, draws)
+        second = without(found, found == truth[rows][:, None], 1)
+        apart_from_him = np.take_along_axis(weights, np.maximum(second, 0), axis=1)[:, 0]
+        with_him, alone = _values(original, masked, known, rows)
+        return {_NEAREST: weights[:, 0], _VALUES: with_him}, {_NEAREST: apart_from_him, _VALUES: alone}
+
+
+def _nearest(
+    data: Microdata, released: Microdata, known: Sequence[str], people: IntArray, draws: Draws
+) -> tuple[IntArray, IntArray, FloatArray]:
+    points = standard_points(data, released, known)
+    blocks = make_blocks(data, released, (), draws, left=people)
+    return nearest_records(points.fields(points.left, points.right), blocks, 2)
 
 
 def _values(
@@ -143,8 +195,8 @@ def auc(inside: FloatArray, outside: FloatArray) -> float:
     return float((ranks[:n].sum() - n * (n + 1) / 2) / (n * m))
 
 
-def _auc_error(area: float, n: int) -> float:
-    """Hanley and McNeil's standard error with n on either side."""
+def _auc_error(area: float, n: int, m: int) -> float:
+    """Hanley and McNeil's standard error with n inside and m outside."""
     q1, q2 = area / (2 - area), 2 * area * area / (1 + area)
-    spread = area * (1 - area) + (n - 1) * (q1 - area * area) + (n - 1) * (q2 - area * area)
-    return float(np.sqrt(max(spread, 0.0)) / n)
+    spread = area * (1 - area) + (n - 1) * (q1 - area * area) + (m - 1) * (q2 - area * area)
+    return float(np.sqrt(max(spread, 0.0) / (n * m)))

@@ -201,7 +201,10 @@ def run_battery(
             continue
         begin = time.perf_counter()
         try:
-            result, reason = attack.measure(first, second, seed=seed), ""
+            if attack.masks_again:
+                result, reason = attack.measure(original, second, seed=seed, steps=steps), ""
+            else:
+                result, reason = attack.measure(first, second, seed=seed), ""
         except SfumatoError as problem:
             result, reason = None, problem.message
         tried.append(Tried(attack, result, time.perf_counter() - begin, reason))

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.contract.held_back import recoded, split
 from sfumato.contract.known import is_comparable, is_number
 from sfumato.contract.mask import Mask
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws, Seed, as_seed
-from sfumato.errors import SfumatoError
 from sfumato.linkage.nearest import Intruder, Known, coded, unchanged
 from sfumato.stats.worst import worst_of
 
@@ -96,10 +96,10 @@ def attribute_gain(
     secret = as_seed(seed).child("attribute gain")
     guesses: dict[str, list[tuple[_Guesses, _Guesses]]] = {}
     attacked = 0
-    for split in range(splits or _splits(len(data))):
-        draws = secret.draws(f"split {split}")
-        inside, outside = _split(data, draws, records)
-        masked = again(data.with_frame(data.frame[inside]), secret.child(f"split {split}"))
+    for number in range(splits or _splits(len(data))):
+        draws = secret.draws(f"split {number}")
+        inside, outside = split(data, draws, records, 2 / 3)
+        masked = again(data.with_frame(data.frame[inside]), secret.child(f"split {number}"))
         a, b = (data.with_frame(data.frame[rows]) for rows in (inside, outside))
         known = _Attacked.of(a, b, (inside, outside), masked, steps, drop, numbers_known)
         each = people
@@ -193,31 +193,6 @@ def gain_against(
     return _judged(guesses, n + m, min(people, n, m)) if guesses else Gain(0.0, 0.0, 0.0, 0.0, (), 0)
 
 
-def _split(data: Microdata, draws: Draws, records: int) -> tuple[IntArray, IntArray]:
-    """Two thirds and one third of the file (of whole households), each in the file's order."""
-    n = len(data)
-    household = data.schema.household
-    unit = np.arange(n) if household is None else data.households(household)[0]
-    units = int(unit.max(initial=-1)) + 1
-    order = draws.stream(purpose="split").permutation(units)
-    share = min(1.0, records / max(n, 1))
-    used = max(int(units * share), min(units, 3))
-    side = np.full(units, 2)
-    side[order[:used]] = 1
-    side[order[: 2 * used // 3]] = 0
-    return np.flatnonzero(side[unit] == 0), np.flatnonzero(side[unit] == 1)
-
-
-def _own(data: Microdata, steps: Sequence[Mask]) -> Microdata:
-    """A side as the steps recode it: by the steps alone, so that both sides are treated alike."""
-    for step in steps:
-        try:
-            data = step.own_list(data)
-        except SfumatoError:
-            continue  # a value that the step left to another
-    return data
-
-
 @dataclass(frozen=True)
 class _Attacked:
     """Both sides of a split and the release, in one coding."""
@@ -249,7 +224,7 @@ class _Attacked:
         *,
         paired: bool = True,
     ) -> _Attacked:
-        own_a, own_b = _own(a, steps), _own(b, steps)
+        own_a, own_b = recoded(a, steps), recoded(b, steps)
         schema = a.schema
         apart = {schema.id, schema.household, schema.weight, *drop}
         names = [c for c in masked.columns if c in own_b.columns and c not in apart]

@@ -1,0 +1,117 @@
+"""People who aren't in a release, to compare with those who are.
+
+What a release tells of people in general it tells of those who are not in it as well. Whoever was held back
+before masking is such a person: the part is masked by the same steps, and both sides are attacked by the
+same rules. A file of other people of the same population does as well.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from sfumato.contract.mask import Mask
+from sfumato.contract.measure import Measure
+from sfumato.data.microdata import IntArray, Microdata, as_microdata
+from sfumato.draws import Draws, Seed, as_seed
+from sfumato.errors import MeasureError, SfumatoError
+
+MOST: Final = 8_000
+"""Of a larger file so many records are split."""
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """A release, persons who are in it and persons who aren't, both lists recoded as the release is."""
+
+    released: Microdata
+    inside: Microdata
+    outside: Microdata
+    how: str
+
+
+def split(data: Microdata, draws: Draws, records: int, share: float) -> tuple[IntArray, IntArray]:
+    """A share of (at most ``records`` of) the file and the rest, whole households, in the file's order."""
+    n = len(data)
+    household = data.schema.household
+    unit = np.arange(n) if household is None else data.households(household)[0]
+    units = int(unit.max(initial=-1)) + 1
+    order = draws.stream(purpose="split").permutation(units)
+    used = max(int(units * min(1.0, records / max(n, 1))), min(units, 3))
+    side = np.full(units, 2)
+    side[order[:used]] = 1
+    side[order[: int(share * used + 1e-9)]] = 0
+    return np.flatnonzero(side[unit] == 0), np.flatnonzero(side[unit] == 1)
+
+
+def recoded(data: Microdata, steps: Sequence[Mask]) -> Microdata:
+    """A list as the steps recode it: by the steps alone, so that all sides are treated alike."""
+    for step in steps:
+        try:
+            data = step.own_list(data)
+        except SfumatoError:
+            continue  # a value that the step left to another
+    return data
+
+
+def held_back(
+    original: Microdata, steps: Sequence[Mask], seed: Seed | int | None, share: float = 0.75
+) -> HeldBack | None:
+    """A part of the file masked by the steps, the rest held back; None where the steps refuse a part."""
+    secret = as_seed(seed).child("held back")
+    inside, outside = split(original, secret.draws("split"), MOST, share)
+    if len(inside) < 2 or len(outside) < 2:
+        return None
+    a, b = (original.with_frame(original.frame[rows]) for rows in (inside, outside))
+    released, log = a, logging.getLogger("sfumato")
+    before = log.level
+    log.setLevel(logging.ERROR)  # what a step says of a part is no news
+    try:
+        for at, step in enumerate(steps):
+            released = step.mask(released, seed=secret.child(f"step {at}"))
+    except SfumatoError:
+        return None
+    finally:
+        log.setLevel(before)
+    how = f"a quarter of the people was held back and the rest masked by the same {len(steps)} steps"
+    return HeldBack(released, recoded(a, steps), recoded(b, steps), how)
+
+
+def from_file(path: str, original: Microdata, masked: Microdata, steps: Sequence[Mask]) -> HeldBack:
+    """Other people of the same population, from a file."""
+    from sfumato.io import read
+
+    others = read(Path(path))
+    lost = [c for c in original.columns if c in masked.columns and c not in others.columns]
+    if lost:
+        raise MeasureError(f"the file of other people has no column {lost[0]!r}")
+    if len(others) < 2:
+        raise MeasureError("the file of other people has fewer than two records")
+    same = Microdata(others.frame, original.schema.restricted_to(others.columns))
+    return HeldBack(masked, original, recoded(same, steps), "other people came from a file of their own")
+
+
+AttackT = TypeVar("AttackT", bound="Measure")
+
+
+def beside_others(
+    attack: AttackT, original: Any, masked: Any, seed: Seed | int | None, steps: Sequence[Mask]
+) -> AttackT:
+    """The attack with people to compare with: those of its ``holdout``, or held back before the steps."""
+    if original is None or masked is None:
+        return attack
+    first, path = as_microdata(original), getattr(attack, "holdout", None)
+    others = from_file(path, first, as_microdata(masked), steps) if path else None
+    if others is None and steps:
+        others = held_back(first, steps, seed)
+    if others is None:
+        return attack
+    out = copy.copy(attack)
+    object.__setattr__(out, "_others", others)
+    return out
