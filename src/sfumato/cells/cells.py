@@ -15,6 +15,8 @@ from sfumato.data.codes import code_column, label, pack
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.recoding import without_last
 from sfumato.data.schema import Variable
+from sfumato.drawing.face import face, table
+from sfumato.drawing.words import percent
 from sfumato.errors import InputError, ParameterError, counted, did_you_mean
 
 
@@ -105,6 +107,19 @@ class Cells:
         size = f"{len(self):,} combinations of {' × '.join(self.keys)}"
         convention = self.missing.replace("_", " ")
         return f"{type(self).__name__}({size}, {counted(self.records, 'record')}, missing {convention})"
+
+    def _repr_html_(self) -> str:
+        """How many combinations and records there are by size: the counts, never who they are."""
+        sizes = ((1, 1), (2, 2), (3, 4), (5, 9), (10, None))
+        rows = []
+        for low, high in sizes:
+            held = (self.counts >= low) & ((self.counts <= high) if high else True)
+            name = f"{low}" if low == high else f"{low} to {high}" if high else f"{low} and more"
+            n = int(self.counts[held].sum())
+            rows.append([name, int(held.sum()), n, percent(n / max(self.records, 1))])
+        return face(
+            repr(self), table(["records that share all keys", "combinations", "records", "share"], rows)
+        )
 
     @cached_property
     def records(self) -> int:

@@ -285,7 +285,18 @@ def measure(original: Any, *rest: Any, seed: Seed | int | None = 0) -> Results:
         raise MeasureError("no measure was given", hint="sf.measure(original, masked, sf.InformationLoss())")
     first = as_microdata(original)
     second = None if masked is None else as_microdata(masked)
-    return Results([one.measure(first, second, seed=seed) for one in rest])
+    return Results(
+        [one.measure(first, second, seed=seed) for one in rest],
+        lambda: {} if second is None else before_of(rest, first, second),
+    )
+
+
+def before_of(
+    measures: Sequence[Measure], original: Microdata, masked: Microdata
+) -> dict[str, tuple[float, str]]:
+    """By a measure's name: its figure before masking and what that is, where something can be said."""
+    found = {one.id or one.name: one.before(original, masked) for one in measures}
+    return {name: earlier for name, earlier in found.items() if earlier is not None}
 
 
 _find: Callable[[str], type[Measure]] | None = None

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, overload
 
 import polars as pl
 
+from sfumato.contract.face import result_face, results_face, results_picture
 from sfumato.data.plain import plain
+from sfumato.drawing import Picture, number, span
 from sfumato.errors import did_you_mean
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a measure found.
 
@@ -60,6 +62,21 @@ class Result:
         content["figures"], content["confidential"] = dict(self.figures), dict(self.confidential)
         return _restore, (content,)
 
+    @property
+    def chance(self) -> float | None:
+        """What blind guessing finds, where the measure knows it."""
+        found = self.figures.get("baseline")
+        return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+    def __repr__(self) -> str:
+        interval = f" ({span(*self.interval)})" if self.interval else ""
+        chance = f", by chance {number(self.chance)}" if self.chance is not None else ""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"Result({self.name or 'unnamed'}: {number(self.value, 4)}{interval}{chance}{unit})"
+
+    def _repr_html_(self) -> str:
+        return result_face(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the confidential part, as plain values."""
         return {
@@ -76,6 +93,12 @@ class Result:
         }
 
 
+def _more(result: Result) -> str:
+    parts = [span(*result.interval)] if result.interval else []
+    parts += [f"by chance {number(result.chance)}"] if result.chance is not None else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
 def _restore(content: dict[str, Any]) -> Result:
     return Result(**content)
 
@@ -83,8 +106,21 @@ def _restore(content: dict[str, Any]) -> Result:
 class Results(Sequence[Result]):
     """The results of several measures, by position and by name."""
 
-    def __init__(self, results: Sequence[Result]) -> None:
+    def __init__(
+        self,
+        results: Sequence[Result],
+        before: Mapping[str, tuple[float, str]]
+        | Callable[[], Mapping[str, tuple[float, str]]] = MappingProxyType({}),
+    ) -> None:
         self._results = list(results)
+        self._before = before
+
+    @property
+    def before(self) -> Mapping[str, tuple[float, str]]:
+        """By name: the figure before masking and what it is; taken when it is first asked for."""
+        if callable(self._before):
+            self._before = dict(self._before())
+        return self._before
 
     @overload
     def __getitem__(self, key: int | str) -> Result: ...
@@ -98,11 +134,14 @@ class Results(Sequence[Result]):
             names = [r.name for r in self._results]
             raise KeyError(f"there is no result {key!r}; {did_you_mean(key, names)}")
         if isinstance(key, slice):
-            return Results(self._results[key])
+            return Results(self._results[key], self._before)
         return self._results[key]
 
     def __len__(self) -> int:
         return len(self._results)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Results, (self._results, dict(self.before))
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self._results)
@@ -111,8 +150,15 @@ class Results(Sequence[Result]):
         return any(key in (r.name, r.measure) for r in self._results) or key in self._results
 
     def __repr__(self) -> str:
-        lines = [f"  {r.name}: {r.value:.6g} {r.unit}".rstrip() for r in self._results]
+        lines = [f"  {r.name}: {number(r.value, 4)}{_more(r)} {r.unit}".rstrip() for r in self._results]
         return "Results(\n" + "\n".join(lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        return results_face(self)
+
+    def plot(self) -> Picture:
+        """Rates of risk with their intervals, chance, and what they were before masking."""
+        return results_picture(self)
 
     def to_frame(self) -> pl.DataFrame:
         """One row a measure."""

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.data.face import Shown, face_of
 from sfumato.data.schema import Range, Schema
 from sfumato.errors import InputError, SchemaError, counted, did_you_mean, suggesting
 
@@ -96,6 +97,18 @@ class Microdata:
         roles = ", ".join(f"{r}={v}" for r, v in self.schema.to_dict()["roles"].items())
         size = f"{counted(len(self), 'record')} × {len(self.columns)} columns"
         return f"Microdata({size}{'; ' + roles if roles else ''})"
+
+    def head(self, rows: int = 5) -> pl.DataFrame:
+        """The first records; of a lazy frame, only these are read."""
+        first = self._source.head(rows)
+        return first if isinstance(first, pl.DataFrame) else first.collect()
+
+    def show(self, rows: int = 5, *, hidden: bool = True) -> Shown:
+        """Roles, columns and first records for a notebook; ``hidden=False`` shows sensitive values too."""
+        return Shown(face_of(self, rows, hidden=hidden))
+
+    def _repr_html_(self) -> str:
+        return face_of(self, 5, hidden=True)
 
     def dtype(self, column: str) -> pl.DataType:
         self._need(column)

@@ -6,6 +6,7 @@ notebook share one drawing (``style.py``).
 
 from sfumato.drawing.distributions import areas, categories, displacement, distribution, left
 from sfumato.drawing.dots import dots
+from sfumato.drawing.face import Html, Picture, face
 from sfumato.drawing.frame import Frame, tick_words, ticks
 from sfumato.drawing.gallery import gallery, risk_row
 from sfumato.drawing.heatmap import heatmap
@@ -15,12 +16,15 @@ from sfumato.drawing.words import esc, number, percent, plural, short, span
 
 __all__ = [
     "Frame",
+    "Html",
+    "Picture",
     "areas",
     "categories",
     "displacement",
     "distribution",
     "dots",
     "esc",
+    "face",
     "gallery",
     "heatmap",
     "left",

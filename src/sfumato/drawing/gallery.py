@@ -11,10 +11,11 @@ from sfumato.drawing.scatter import scatter
 
 
 def gallery(summary: dict[str, Any]) -> dict[str, list[str]]:
-    """The charts by what they show: ``columns``, ``correlations``, ``areas``, ``risk``, ``map``.
+    """The charts by what they show: ``columns``, ``correlations``, ``areas``, ``risk``, ``map``, ``groups``.
 
     >>> gallery({})
-    {'columns': [], 'correlations': [], 'areas': [], 'risk': [], 'map': []}
+    {'columns': [], 'correlations': [], 'areas': [], 'risk': [], 'map': [],
+     'groups': []}
     """
     drawn = summary.get("pictures", {})
     return {
@@ -23,6 +24,7 @@ def gallery(summary: dict[str, Any]) -> dict[str, list[str]]:
         "areas": [areas(level) for level in drawn.get("by_area", []) if "edges" in level],
         "risk": _risk(summary.get("risk", [])),
         "map": _map(summary),
+        "groups": _groups((summary.get("board") or {}).get("groups", [])),
     }
 
 
@@ -53,6 +55,16 @@ def _correlations(found: dict[str, Any] | None) -> list[str]:
 def _risk(found: list[dict[str, Any]]) -> list[str]:
     rows = [row for r in found if (row := risk_row(r)) is not None]
     return [dots(rows, "share of records (or values)", title="Risk")] if rows else []
+
+
+def _groups(found: list[dict[str, Any]]) -> list[str]:
+    """Risk by group: of each group's records, the share that stands alone with its keys."""
+    rows = [{"name": r["group"], "value": r["after"], "before": r["before"]} for r in found]
+    return (
+        [dots(rows, "share of the group's records alone with their keys", title="Risk by group")]
+        if rows
+        else []
+    )
 
 
 def risk_row(r: dict[str, Any]) -> dict[str, Any] | None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from sfumato.drawing import Html, Picture, face, scatter
+from sfumato.drawing.face import table as grid
 from sfumato.errors import MeasureError, did_you_mean
 
 if TYPE_CHECKING:
@@ -27,6 +29,30 @@ class Outcome:
     def __repr__(self) -> str:
         points = self.frame["point"].n_unique()
         return f"Outcome({points} points, {self.frame.height:,} figures, {self.ran} runs made)"
+
+    def _repr_html_(self) -> str:
+        found = self.points()
+        rows = [
+            [
+                p["label"],
+                p["runs"],
+                p["y"],
+                p["y_error"],
+                p["x"],
+                p["x_error"],
+                "yes" if p["frontier"] else "no",
+            ]
+            for p in found["points"]
+        ]
+        heads = ["plan", "runs", found["risk"], "± se", found["loss"], "± se", "on the frontier"]
+        return face(repr(self), Html(self.plot().charts[0]) if rows else "", grid(heads, rows))
+
+    def plot(self, *, risk: str | None = None, loss: str | None = None) -> Picture:
+        """The risk-utility map: every point with two standard errors, and the frontier."""
+        found = self.points(risk=risk, loss=loss)
+        if not found["points"]:
+            raise MeasureError("there is no point to draw: every run was refused", hint="see problems()")
+        return Picture([scatter(found["points"], found["loss"], found["risk"], title="Risk-utility map")])
 
     def means(self) -> pl.DataFrame:
         """Mean, standard deviation and standard error of every figure at every point."""

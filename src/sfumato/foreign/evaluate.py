@@ -9,11 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sfumato.contract.face import results_face
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.measure import Measure
 from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
+from sfumato.drawing import Picture
+from sfumato.drawing.face import Html, listed, verdict
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import MaskError, ParameterError, SfumatoError, did_you_mean, suggesting
 from sfumato.foreign import exposed
@@ -53,7 +56,7 @@ class Evaluation(Results):
     """
 
     def __init__(self, run: Run, notes: Sequence[str], more_to_do: Sequence[str]) -> None:
-        super().__init__(list(run.results))
+        super().__init__(list(run.results), run.before)
         self.run = run
         self.notes = tuple(notes)
         verdict = run.verdict
@@ -82,6 +85,15 @@ class Evaluation(Results):
 
     def __repr__(self) -> str:
         return f"{self.verdict.text}\n{super().__repr__()}"
+
+    def _repr_html_(self) -> str:
+        v = self.verdict
+        notes = Html(f"<details><summary>How the files were read</summary>{listed(self.notes)}</details>")
+        return results_face(self, verdict(v.safe, v.head, v.reasons, v.do), notes)
+
+    def plot(self, what: str = "risk") -> Picture:
+        """Charts as of a run: ``risk``, ``columns``, ``correlations``, ``groups``; they show the original."""
+        return self.run.plot(what)
 
 
 @suggesting

@@ -46,6 +46,7 @@ from sfumato.errors import (
 )
 from sfumato.plan import source as plan_source
 from sfumato.plan.audience import audience
+from sfumato.plan.face import plan_face
 from sfumato.plan.parts import FORMAT, Limit, ReleaseOptions, limits_of
 from sfumato.plan.reader import read_parts
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 
 @suggesting
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Data, roles, steps, measures, limits and release options, as one value.
 
@@ -99,6 +100,16 @@ class Plan:
             set_(self, "schema", Schema.from_dict(self.schema))
         if self.audience is not None:
             audience(self.audience)
+
+    def __repr__(self) -> str:
+        parts = [f"data={self.data_path!r}"] if self.data_path else []
+        parts.append(f"steps=[{', '.join(self.step_ids())}]")
+        parts += [f"measures=[{', '.join(self.measure_ids())}]"] if self.measures else []
+        parts += [f"limits=[{'; '.join(str(x) for x in self.limits)}]"] if self.limits else []
+        return f"Plan({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return plan_face(self.to_dict(), self.hash())
 
     # -- in and out -------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from sfumato import registry
+from sfumato.contract.face import picture_of
 from sfumato.contract.known import default_known, is_number
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
@@ -17,9 +18,11 @@ from sfumato.contract.own_list import own_list
 from sfumato.contract.result import Result
 from sfumato.data.differences import changed
 from sfumato.data.microdata import Microdata, as_microdata
+from sfumato.drawing import Picture
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import MeasureError, SfumatoError, suggesting
 from sfumato.linkage.blocks import make_blocks
+from sfumato.run.face import battery_face, battery_rows, battery_words
 
 MOST_PAIRS = 5_000_000_000
 """Attacks that would compare more pairs than this aren't run; blocking makes them fewer."""
@@ -44,7 +47,7 @@ class Tried:
         return self.attack.id or self.attack.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Battery:
     """The outcome of all attacks: those that find records, strongest first, then the others."""
 
@@ -61,6 +64,16 @@ class Battery:
             raise MeasureError(f"no attack could be run ({reasons})")
         whole = [t for t in ran if t.attack.finds == "records"]
         return max(whole or ran, key=lambda t: t.result.value if t.result else -1.0)
+
+    def __repr__(self) -> str:
+        return battery_words(self.tried, self.known)
+
+    def _repr_html_(self) -> str:
+        return battery_face(self.tried, self.known, self.block_on)
+
+    def plot(self) -> Picture:
+        """The rate of every attack, with its interval and chance."""
+        return picture_of(battery_rows(self.tried), "what each attack finds")
 
     def to_frame(self) -> pl.DataFrame:
         """One row an attack."""

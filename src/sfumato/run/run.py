@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from sfumato.contract.context import Context
 from sfumato.contract.guarantees import Check
 from sfumato.contract.mask import Mask, Notes, bound_to
-from sfumato.contract.measure import Measure
+from sfumato.contract.measure import Measure, before_of
 from sfumato.contract.result import Result, Results
 from sfumato.data.differences import changed, same_memory
 from sfumato.data.microdata import Microdata
+from sfumato.drawing import Picture
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import (
     GuaranteeError,
@@ -35,6 +36,7 @@ from sfumato.plan.plan import Plan
 from sfumato.run.board import board
 from sfumato.run.derivable import WAY_OUT, Derivation, derivable
 from sfumato.run.exposure import WHOLE, exposure, least_group
+from sfumato.run.face import picture_in, run_face, run_words
 from sfumato.run.formulas import formulas
 from sfumato.run.predictable import predictable
 from sfumato.run.unmasked import as_collected, cautions
@@ -74,7 +76,7 @@ class LimitOutcome:
         return f"{self.limit}: {verdict}, measured {self.measured:.6g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """The outcome of a plan: the masked data, what each step did, what the measures found.
 
@@ -107,7 +109,10 @@ class Run:
     def measure(self, *measures: Measure, seed: Seed | int | None = 0) -> Results:
         """Measures of this run's original and masked data."""
         steps = self.plan.steps
-        return Results([m.measure(self.original, self.masked, seed=seed, steps=steps) for m in measures])
+        return Results(
+            [m.measure(self.original, self.masked, seed=seed, steps=steps) for m in measures],
+            lambda: before_of(measures, self.original, self.masked),
+        )
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -150,6 +155,17 @@ class Run:
         from sfumato.release.write import write_release
 
         return write_release(self, Path(folder), overwrite=overwrite, despite_limits=despite_limits)
+
+    def __repr__(self) -> str:
+        return run_words(self)
+
+    def _repr_html_(self) -> str:
+        return run_face(self)
+
+    def plot(self, what: str = "columns") -> Picture:
+        """Charts of this run: ``columns`` (distributions before and after), ``correlations``, ``risk``,
+        ``groups`` (risk by group), ``areas``, ``map``. They show the original file: keep them inside."""
+        return picture_in(self.summary(), what)
 
     def summary(self, *, public: bool = False) -> dict[str, Any]:
         """What there is to say of this run, as plain values."""
@@ -238,7 +254,8 @@ def carry_out(
     limits = judged_limits(plan.limits, Results(results)) if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
-    return Run(plan, data, current, records, Results(results), limits, seconds, secret, said, back, before)
+    all_found = Results(results, before)
+    return Run(plan, data, current, records, all_found, limits, seconds, secret, said, back, before)
 
 
 def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.errors import InputError, ParameterError, did_you_mean
+from sfumato.drawing.face import face, table
+from sfumato.errors import InputError, ParameterError, did_you_mean, suggesting
 from sfumato.tables.build import FrequencyTable, as_table
 from sfumato.tables.program import Counts, Objective, Problem, Solution, solve
 from sfumato.tables.search import Cubes, search, sharp
@@ -81,7 +82,18 @@ class SafeTable:
             f"{self.distance:g} ({proof}), {self.cells_changed} cells changed)"
         )
 
+    def _repr_html_(self) -> str:
+        changed = self.to_frame().filter(pl.col("count") != pl.col("safe"))
+        rows = [[_plain(v) for v in row] for row in changed.head(41).iter_rows()]
+        heads = [*self.keys, "before", "after"]
+        return face(repr(self), table(heads, rows), "" if rows else "No cell was changed.")
 
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (int, float)) else str(value)
+
+
+@suggesting
 def safe_table(
     table: Any,
     tolerance: int,
