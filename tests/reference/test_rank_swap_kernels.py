@@ -287,25 +287,6 @@ def test_sampled_ranks_are_those_of_every_so_many_records():
     assert out.tolist() == [2, 1, -1, -1, 3]  # records 8 and 12 may not move
 
 
-@given(
-    st.lists(st.integers(0, 6), min_size=1, max_size=9), st.integers(0, 4), st.randoms(use_true_random=False)
-)
-def test_beyond_the_window_counts_what_no_order_of_ties_explains(values, window, random):
-    values = sorted(values)
-    after = values.copy()
-    random.shuffle(after)
-    n = len(values)
-    twin = 0
-    for now, old in zip(after, values, strict=True):
-        ranks_old = [r for r in range(n) if values[r] == old]
-        ranks_now = [r for r in range(n) if values[r] == now]
-        twin += min(abs(a - b) for a, b in itertools.product(ranks_old, ranks_now)) > window
-    got = rank_swap.count_beyond(
-        np.array(values), np.arange(n, dtype=np.uint32), np.array([0, n]), np.array([window]), np.array(after)
-    )
-    assert got == twin
-
-
 # -- the law --------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ def test_the_unmasked_file_has_gain_one_and_what_others_tell_does_not_count():
     assert found.value == 1.0
     assert found.rate == 1.0
     # TAX tells PAY within 5% for about 2·Φ(.5) − 1 = .38 of others: the model of other people finds it.
-    assert 0.25 < found.baseline < 0.5
+    assert found.baseline == pytest.approx(0.383, abs=4 * np.sqrt(0.383 * 0.617 / len(data)))
 
 
 def test_a_release_of_other_people_has_no_gain():

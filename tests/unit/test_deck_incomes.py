@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.contract.guarantees import broken_sums
 from sfumato.data.microdata import Microdata
+from sfumato.data.rules import broken_sums
 from sfumato.decks.incomes import COMPONENTS, FLAGS, INCOMES, RECORDS
 
 # Table 1, Table 2 and Table 4 (raw columns).

@@ -48,3 +48,18 @@ def test_a_cycle_would_be_found() -> None:
 @pytest.mark.parametrize("door", sorted(DOORS))
 def test_every_door_is_used(graph: grimp.ImportGraph, door: tuple[str, str]) -> None:
     assert door[1] in graph.find_modules_directly_imported_by(door[0])
+
+
+def test_no_module_holds_two_ideas() -> None:
+    """One that outgrows 450 lines does (CONTRIBUTING, the house)."""
+    from pathlib import Path
+
+    import sfumato
+
+    root = Path(sfumato.__file__).parent
+    long = {
+        str(path.relative_to(root)): lines
+        for path in root.rglob("*.py")
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 450
+    }
+    assert long == {}

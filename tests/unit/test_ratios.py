@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.data.follow import follow
 from sfumato.errors import MaskError, SchemaError
-from sfumato.plan.check import vet
+from sfumato.plan.check import data_problems
 from sfumato.plan.suggest.ratios import find_ratios
 
 
@@ -100,8 +100,8 @@ def test_wrong_rules_are_told(details, said):
 
 def test_a_rule_that_holds_nowhere_is_an_error():
     data = sf.Microdata(shares(), {"variables": {"SHARE": {"ratio_of": ["INCOME", "RENT"]}}})
-    assert "SHARE = INCOME / RENT holds in no record" in [p.message for p in vet(data)]
-    assert vet(sf.Microdata(shares(), SCHEMA)) == []
+    assert "SHARE = INCOME / RENT holds in no record" in [p.message for p in data_problems(data)]
+    assert data_problems(sf.Microdata(shares(), SCHEMA)) == []
 
 
 def test_a_plan_with_a_ratio_is_read_and_written():

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.contract.guarantees import broken_sums
-from sfumato.plan.check import vet
+from sfumato.data.rules import broken_sums
+from sfumato.plan.check import data_problems
 from sfumato.plan.suggest.codes import codes_of
 from sfumato.plan.suggest.roles import plan_text, suggest
 from sfumato.plan.suggest.sums import find_sums
@@ -100,7 +100,7 @@ def test_one_broken_record_breaks_a_sum():
     found = suggest(wrong)
     assert found.schema["TOTINC"].residual, "one record has a part that no column holds"
     assert "in 100.0% of the records" not in found.reasons["TOTINC"][-1]
-    assert not [p for p in vet(sf.Microdata(wrong, found.schema)) if p.severity == "error"]
+    assert not [p for p in data_problems(sf.Microdata(wrong, found.schema)) if p.severity == "error"]
 
 
 def test_one_moved_record_breaks_a_nesting():

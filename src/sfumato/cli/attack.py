@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.command import OK, print_json, progress, say
+from sfumato.drawing.grid import grid
 
 if TYPE_CHECKING:
     from sfumato.run.battery import Battery
@@ -131,18 +132,16 @@ def _tell(battery: Battery) -> None:
     say(f"the intruder knows {', '.join(battery.known)}")
     if battery.block_on:
         say(f"and, exactly, {', '.join(battery.block_on)}")
-    width = max(len(t.label) for t in battery.tried)
-    say("", f"{'attack':<{width}}    rate   95% interval    by chance   seconds")
+    rows: list[list[str]] = []
     for tried in battery.tried:
         result = tried.result
         if result is None:
-            say(f"{tried.label:<{width}}  not run: {tried.reason}")
+            rows.append([tried.label, f"not run: {tried.reason}"])
             continue
         low, high = result.interval or (float("nan"), float("nan"))
-        say(
-            f"{tried.label:<{width}}  {result.value:6.1%}  {low:6.1%} - {high:6.1%}"
-            f"  {result.figures['baseline']:9.2%}  {tried.seconds:8.2f}"
-        )
+        span, chance = f"{low:.1%} - {high:.1%}", f"{result.figures['baseline']:.2%}"
+        rows.append([tried.label, f"{result.value:.1%}", span, chance, f"{tried.seconds:.2f}"])
+    say("", *grid(["attack", "rate", "95% interval", "by chance", "seconds"], rows, indent=""))
     best = battery.strongest
     assert best.result is not None
     unit = best.result.unit.removeprefix("share of ")

@@ -69,13 +69,13 @@ def _of_data(plan: Plan) -> list[Problem]:
     """What a run would refuse before it masks anything: sums that don't add up, text among numbers,
     columns that name people."""
     from sfumato.errors import SfumatoError
-    from sfumato.plan.check import vet
+    from sfumato.plan.check import data_problems
     from sfumato.plan.identifying import would_identify
 
     if plan.data_path is None:
         return []
     try:
         data = plan.data(lazy=True)
-        return [*vet(data), *would_identify(data, plan.release)]
+        return [*data_problems(data), *would_identify(data, plan.release)]
     except SfumatoError:  # the file or the schema is wrong, which Plan.check says with its line
         return []

@@ -151,17 +151,10 @@ def progress(quiet: bool = False) -> Iterator[Any]:
         with _signs_of_life() as sign:
             yield sign
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from sfumato.cli.bar import Bar
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting")
-
-        def tell(what: str, done: int, parts: int) -> None:
-            bar.update(task, description=what, completed=done, total=parts)
-
-        yield tell
+    with Bar(sys.stderr) as bar:
+        yield lambda what, done, parts: bar.tell(plain(what), done, parts)
 
 
 @contextmanager

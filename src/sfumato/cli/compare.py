@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.cli.command import OK, print_json, progress, say
+from sfumato.drawing.grid import grid
 
 OVERLAPS = "overlaps.csv"
 HELP = "run a plan over a grid of parameters and draw the risk-utility map"
@@ -191,15 +192,13 @@ def _saving(found: Any) -> dict[str, Any]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    width = max((len(p["label"]) for p in found["points"]), default=5)
-    say(f"{'point':<{width}}  {found['risk']:>28}  {found['loss']:>28}")
-    unseen = False
+    rows, unseen = [], False
     for p in found["points"]:
         risk, loss = (f"{p[k]:.4g} ± {p[k + '_error'] or 0:.2g}" for k in ("y", "x"))
-        mark = " *" if p["frontier"] else ""
         unseen = unseen or not p["runs"]
-        mark += "" if p["runs"] else " ~"
-        say(f"{p['label']:<{width}}  {risk:>28}  {loss:>28}{mark}{' ?' if p['doubtful'] else ''}")
+        marks = ("*" if p["frontier"] else "", "" if p["runs"] else "~", "?" if p["doubtful"] else "")
+        rows.append([p["label"], risk, loss, " ".join(m for m in marks if m)])
+    say(*grid(["point", found["risk"], found["loss"], ""], rows, [False, True, True, False], ""))
     said = "* on the frontier, ? within two standard errors of changing"
     say("", said + (", ~ not run: by its neighbours" if unseen else ""), "")
 
@@ -208,19 +207,17 @@ def _show_overlaps(table: Any) -> None:
     """The paper's table: J over replicates and coefficients, a block for each analysis."""
     for (name,), part in table.group_by("analysis", maintain_order=True):
         rows = part.to_dicts()
-        width = max(5, *(len(r["point"]) for r in rows))
         say(f"{name}: overlap J of intervals, {rows[0]['family']}: {rows[0]['formula']}")
-        head = "runs  J mean ± error   central 90%        apart (a run)           not estimated"
-        say(f"{'point':<{width}}  {head}")
+        listed = []
         for r in rows:
             mean = f"{r['average']:.3f} ± " + (f"{r['standard_error']:.3f}" if r["realisations"] > 1 else "?")
             spread = f"[{r['low']:.3f}, {r['high']:.3f}]"
             apart = f"{r['non_overlaps']:,} of {r['intervals']:,} ({r['non_overlaps_per_run']:.2f})"
-            say(
-                f"{r['point']:<{width}}  {r['realisations']:>4}  {mean:<15}  {spread:<17}  {apart:<22}  "
-                f"{r['not_estimable']:,}"
+            listed.append(
+                [r["point"], str(r["realisations"]), mean, spread, apart, f"{r['not_estimable']:,}"]
             )
-        say("")
+        heads = ["point", "runs", "J mean ± error", "central 90%", "apart (a run)", "not estimated"]
+        say(*grid(heads, listed, indent=""), "")
 
 
 def write_map(folder: Path, title: str, found: dict[str, Any]) -> None:

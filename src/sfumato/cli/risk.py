@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.command import OK, print_json, say
+from sfumato.drawing.grid import grid
 
 if TYPE_CHECKING:
     from sfumato.cells import Assessment
@@ -160,7 +161,7 @@ def _show(content: dict[str, Any], before: Assessment, after: Assessment | None)
     rows = [_row(before, after, place) for place in range(len(content["keys"]))]
     dimensions = [c for c in before.by_key.columns if c.startswith("dimension_")]
     heads = ["key", "levels", "entropy", *(d.removeprefix("dimension_") for d in dimensions)]
-    _table([heads, *rows])
+    say(*grid(heads, rows))
     say("", "worst key sets")
     sets = before.by_key_set.head(_SHOWN)
     changed = {} if after is None else dict(after.by_key_set.select("key_set", "unsafe_records").iter_rows())
@@ -169,7 +170,7 @@ def _show(content: dict[str, Any], before: Assessment, after: Assessment | None)
         listed.append(
             [name, f"{there:,}", f"{unsafe:,}", _pair(records, changed.get(name) if after else None)]
         )
-    _table(listed)
+    say(*grid(listed[0], listed[1:]))
     hidden = len(before.key_sets) - len(sets)
     if hidden > 0:
         say(f"  … and {hidden:,} more (--json has all)")
@@ -213,7 +214,7 @@ def _show_panel(found: Panel) -> None:
                 rows = [["group", "records", "at risk", "rate"]]
                 for group, records, risk, rate in one.groups.head(_SHOWN).iter_rows():
                     rows.append([group, f"{records:,}", f"{risk:,.4g}", f"{rate:.3g}"])
-                _table(rows, indent="      ")
+                say(*grid(rows[0], rows[1:], indent="      "))
                 if len(one.groups) > _SHOWN:
                     say(f"      … and {len(one.groups) - _SHOWN:,} more groups (--json has all)")
 
@@ -251,10 +252,3 @@ def _row(before: Assessment, after: Assessment | None, place: int) -> list[str]:
 
 def _pair(one: int, two: int | None) -> str:
     return f"{one:,}" if two is None or two == one else f"{one:,} → {two:,}"
-
-
-def _table(rows: list[list[str]], indent: str = "  ") -> None:
-    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-        say(indent + "  ".join(cells).rstrip())

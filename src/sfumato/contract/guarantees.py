@@ -15,7 +15,7 @@ import polars as pl
 
 from sfumato.data.differences import changed, changed_rows, same_memory
 from sfumato.data.microdata import Microdata
-from sfumato.data.rules import Rule, SumOf, judgeable, undefined, values_of
+from sfumato.data.rules import Rule, broken_sums, judgeable, undefined, values_of
 from sfumato.errors import counted
 
 
@@ -314,20 +314,6 @@ def moment_error(
         # np.maximum and not max: an undefined error must not pass for none.
         error = np.maximum(error, np.abs(change).max() / len(x))
     return float(error)
-
-
-def broken_sums(
-    data: Microdata, total: str, components: Sequence[str], tolerance: float = 1e-6
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which records have a total that isn't the sum of its components.
-
-    A record with a missing total or component isn't judged. The tolerance is absolute for small
-    totals and relative to the largest term for large ones.
-    """
-    rule = SumOf(total, tuple(components))
-    values = values_of(data, rule.members)
-    there = np.logical_and.reduce([np.isfinite(v) for v in values.values()])
-    return np.asarray(there & ~rule.holds(values, tolerance))
 
 
 def _names(columns: Sequence[str]) -> str:

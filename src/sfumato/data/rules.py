@@ -158,3 +158,17 @@ def strict(data: Microdata, rule: Rule) -> bool:
     values = values_of(data, rule.members)
     there = np.logical_and.reduce([np.isfinite(v) for v in values.values()])
     return bool((rule.holds(values) | ~there).all())
+
+
+def broken_sums(
+    data: Microdata, total: str, components: Sequence[str], tolerance: float = TOLERANCE
+) -> BoolArray:
+    """Which records have a total that isn't the sum of its components.
+
+    A record with a missing total or component isn't judged. The tolerance is absolute for small
+    totals and relative to the largest term for large ones.
+    """
+    rule = SumOf(total, tuple(components))
+    values = values_of(data, rule.members)
+    there = np.logical_and.reduce([np.isfinite(v) for v in values.values()])
+    return np.asarray(there & ~rule.holds(values, tolerance))

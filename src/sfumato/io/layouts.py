@@ -173,7 +173,7 @@ def _sas(text: str) -> Layout:
 
 def _stata(text: str) -> Layout:
     out = Layout()
-    text = re.sub(r"/\*.*?\*/|(?m:^\s*\*.*$)|///?.*$", " ", text, flags=re.DOTALL if False else re.MULTILINE)
+    text = re.sub(r"/\*.*?\*/|(?m:^\s*\*.*$)|///?.*$", " ", text, flags=re.MULTILINE)
     kinds = r"(byte|int|long|float|double|str\d*)?"
     infile = rf"_column\(\s*(\d+)\s*\)\s+{kinds}\s*({_NAME})\s+%(\d+)(?:\.(\d+))?([a-z]+)\s*({_QUOTED})?"
     for m in re.finditer(infile, text):

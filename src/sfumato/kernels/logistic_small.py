@@ -1,7 +1,7 @@
 """Logistic regression of a few hundred records in one compiled call, for tables of many small fits.
 
-The same estimate as :func:`sfumato.kernels.logistic.fit_logistic` without a ridge; that one's blocks and
-threads pay from some thousand records on.
+The same estimate as :func:`sfumato.kernels.logistic.fit_logistic` without a ridge; that module says why
+there are three.
 """
 
 from __future__ import annotations

@@ -333,31 +333,6 @@ def re_pair(  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, cache=True)
-def count_beyond(values, places, starts, windows, after):  # type: ignore[no-untyped-def]
-    """How many values moved further than the window, whatever the order of equal values.
-
-    ``values`` are the old values in rank order, ``after[places[j]]`` is what the record of rank j
-    holds now. It may hold anything from ``window`` ranks below its run of ties to as many above.
-    """
-    far = 0
-    for stratum in range(starts.size - 1):
-        start, stop, window = starts[stratum], starts[stratum + 1], windows[stratum]
-        low = start
-        while low < stop:
-            high = low
-            while high + 1 < stop and values[high + 1] == values[low]:
-                high += 1
-            least = values[max(start, low - window)]
-            most = values[min(stop - 1, high + window)]
-            for j in range(low, high + 1):
-                now = after[places[j]]
-                if not least <= now <= most:
-                    far += 1
-            low = high + 1
-    return far
-
-
-@nb.njit(nogil=True, cache=True)
 def sampled_ranks(places, rows, bits, out):  # type: ignore[no-untyped-def]
     """The rank of every 2**bits-th record of the file, −1 where its value may not move.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.plan.parts import Limit
@@ -115,8 +115,3 @@ def audience(name: str | Audience) -> Audience:
     if name not in AUDIENCES:
         raise ParameterError(f"there are no limits for {name!r}", hint=did_you_mean(str(name), AUDIENCES))
     return AUDIENCES[name]
-
-
-def judged_by(limits: tuple[Limit, ...]) -> dict[str, Any]:
-    """The limits on the battery among a plan's limits."""
-    return {limit.figure: limit for limit in limits if limit.measure == BATTERY}

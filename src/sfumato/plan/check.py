@@ -2,7 +2,7 @@
 
 >>> import polars as pl, sfumato as sf
 >>> data = sf.Microdata(pl.DataFrame({"K": [None, None]}, schema={"K": pl.Int64}), sf.Schema(keys=["K"]))
->>> print(vet(data)[0].message)
+>>> print(data_problems(data)[0].message)
 the key K is missing in all 2 records
 """
 
@@ -11,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import broken_sums
 from sfumato.data.microdata import Microdata
-from sfumato.data.rules import RatioOf, rules_of, values_of
+from sfumato.data.rules import RatioOf, broken_sums, rules_of, values_of
 from sfumato.errors import Problem, SchemaError, counted
 
 
-def vet(data: Microdata) -> list[Problem]:
+def data_problems(data: Microdata) -> list[Problem]:
     """Everything in the data that the schema doesn't allow (errors) or that is odd (warnings)."""
     out: list[Problem] = []
     if not len(data):

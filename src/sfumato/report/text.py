@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sfumato.drawing import number, percent, plural, span
+from sfumato.drawing.grid import grid
 from sfumato.report.figures import arranged
 from sfumato.report.glance import valued
 from sfumato.report.html import LOSS_WORDS, LOSSES, shown
@@ -82,12 +83,7 @@ def _grid(
     """A table with aligned columns, numbers to the right."""
     cells = [[" ".join(shown(v, digits).split()) for v in row] for row in rows]
     right = [all(isinstance(r[j], (int, float)) or r[j] is None for r in rows) for j in range(len(heads))]
-    widths = [max([len(h), *(len(r[j]) for r in cells)]) for j, h in enumerate(heads)]
-    out = []
-    for row in [list(heads), *cells]:
-        words = [w.rjust(n) if r else w.ljust(n) for w, n, r in zip(row, widths, right, strict=True)]
-        out.append((indent + "  ".join(words)).rstrip())
-    return out
+    return grid(heads, cells, right, indent)
 
 
 def _head(summary: dict[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ from sfumato.errors import (
     did_you_mean,
 )
 from sfumato.plan.audience import BATTERY, audience
-from sfumato.plan.check import vet
+from sfumato.plan.check import data_problems
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
 from sfumato.run.board import board
@@ -267,7 +267,7 @@ def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:
 
 def _vet(plan: Plan, data: Microdata) -> list[str]:
     """The warnings; errors are raised, all at once."""
-    problems = [*vet(data), *plan.check(data)]
+    problems = [*data_problems(data), *plan.check(data)]
     errors = [p for p in problems if p.severity == "error"]
     if errors:
         message = "\n".join(p.message for p in errors)

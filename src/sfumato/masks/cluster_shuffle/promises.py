@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import Guarantee, broken_sums
+from sfumato.contract.guarantees import Guarantee
 from sfumato.data.following import following
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.rules import broken_sums
 from sfumato.errors import counted
 from sfumato.masks.cluster_shuffle.deal import Keep, kept
 from sfumato.masks.cluster_shuffle.settings import Settings

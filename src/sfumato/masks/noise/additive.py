@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact, NoiseAdded
-from sfumato.contract.guarantees import Guarantee, SameMoments, SumRule, broken_sums
+from sfumato.contract.guarantees import Guarantee, SameMoments, SumRule
 from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault
 from sfumato.data.microdata import Microdata
+from sfumato.data.rules import broken_sums
 from sfumato.data.schema import Schema
 from sfumato.data.sums import circular, touched_rules
 from sfumato.errors import Problem

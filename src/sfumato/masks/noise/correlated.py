@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import broken_sums
 from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import parameter
 from sfumato.data.microdata import FloatArray, Microdata
-from sfumato.data.sums import Rule, check_bounds, rebuild, touched_rules
+from sfumato.data.rules import broken_sums
+from sfumato.data.sums import touched_rules
 from sfumato.draws import Draws
 from sfumato.errors import MaskError
 from sfumato.masks.noise.fit import (
@@ -31,6 +31,7 @@ from sfumato.masks.noise.fit import (
     unit_of,
 )
 from sfumato.masks.noise.notes import note_flags, note_flat_strata, note_residuals, note_result
+from sfumato.masks.noise.sums import Rule, check_bounds, rebuild
 from sfumato.stats.covariance import cholesky_root, polished, rank_of
 
 

@@ -13,8 +13,8 @@ import polars as pl
 from sfumato.contract.mask import Notes
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
-from sfumato.data.sums import Rule
 from sfumato.errors import MaskError
+from sfumato.masks.noise.sums import Rule
 from sfumato.parallel import in_threads
 from sfumato.stats.covariance import from_products, identities, whitener
 

@@ -11,8 +11,8 @@ import polars as pl
 from sfumato.contract.guarantees import Guarantee, lost_values, moment_error, over, rows_by_group
 from sfumato.contract.mask import Notes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
-from sfumato.data.sums import Rule, unique_rows
 from sfumato.masks.noise.fit import type_range
+from sfumato.masks.noise.sums import Rule, unique_rows
 
 
 @dataclass(frozen=True)

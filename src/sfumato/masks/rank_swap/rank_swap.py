@@ -19,9 +19,9 @@ from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem
 from sfumato.masks.rank_swap import sums
 from sfumato.masks.rank_swap.guarantees import Compared, Look, RankDisplacement, SameValues, StaysPut
+from sfumato.masks.rank_swap.on_file import OnFile
 from sfumato.masks.rank_swap.swap import Swap
 from sfumato.masks.rank_swap.targets import KINDS, Target
-from sfumato.masks.rank_swap.work import Work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,27 +322,27 @@ class RankSwap(Mask):
         A swap keeps each column's values, so whoever knows the mask's parameters can work this out
         from the released file as well: the attack of somebody who knows the method starts here.
         """
-        work = Work(self, data)
+        here = OnFile(self, data)
         if self.together:
             return (
                 {}
                 if self.rank_by == "principal"
-                else {self.columns[0]: work.solution(self.columns[0]).percent}
+                else {self.columns[0]: here.solution(self.columns[0]).percent}
             )
-        return {column: work.solution(column).percent for column in work.plan.swapped}
+        return {column: here.solution(column).percent for column in here.plan.swapped}
 
     def reaches(self, data: Microdata) -> dict[str, float]:
         """The distance of value that bounds each column's swap, where one does."""
-        work = Work(self, data)
+        here = OnFile(self, data)
         out = {}
         for column in self.windows(data):
-            bounded = work.solution(column).bounded
+            bounded = here.solution(column).bounded
             if bounded is not None and math.isfinite(bounded.bounds.distance):
                 out[column] = bounded.bounds.distance
         return out
 
     def own_list(self, data: Microdata) -> Microdata:
-        return Work(self, data).with_codes()
+        return OnFile(self, data).with_codes()
 
     def changes(self, data: Microdata) -> Sequence[str]:
         plan = self.sum_plan(data)
@@ -399,10 +399,10 @@ class RankSwap(Mask):
         return Swap(self, data).carry_out(draws, notes)
 
     def _may_move(self, data: Microdata, column: str) -> BoolArray | None:
-        work = Work(self, data)
+        here = OnFile(self, data)
         return (
-            None if work.may_all_move(column) and not data.dtype(column).is_float() else work.may_move(column)
+            None if here.may_all_move(column) and not data.dtype(column).is_float() else here.may_move(column)
         )
 
     def _compared(self, before: Microdata, after: Microdata, column: str) -> Compared:
-        return Work(self, before).compared(after, column)
+        return OnFile(self, before).compared(after, column)

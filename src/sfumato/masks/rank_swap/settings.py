@@ -1,4 +1,4 @@
-"""What a rank swap's work needs to know of what was asked: ``RankSwap`` says it."""
+"""What a rank swap needs to know of what was asked: ``RankSwap`` says it."""
 
 from __future__ import annotations
 

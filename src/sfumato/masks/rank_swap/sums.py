@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import broken_sums
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
+from sfumato.data.rules import broken_sums
 from sfumato.data.schema import Schema
+from sfumato.data.sums import circular, from_the_bottom, leaves
 from sfumato.errors import MaskError
 
 Way = Literal["rebuild", "scale"]
@@ -44,26 +45,10 @@ def plan_sums(schema: Schema, columns: Sequence[str], way: Way, together: bool) 
     sums = schema.sums
     if together:  # a rule that travels as a whole needs nothing
         sums = {t: parts for t, parts in sums.items() if not {t, *parts} <= set(columns)}
-    order = _from_the_bottom(sums)
+    if (ring := circular(sums)) is not None:
+        raise MaskError(f"rank_swap: the sum rules of {ring} go round in a circle")
+    order = from_the_bottom(sums)
     return _rebuild(sums, order, columns) if way == "rebuild" else _scale(sums, order, columns)
-
-
-def _from_the_bottom(sums: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Totals, each after those it is made of."""
-    out: list[str] = []
-
-    def visit(total: str, above: tuple[str, ...]) -> None:
-        if total in above:
-            raise MaskError(f"rank_swap: the sum rules of {total} go round in a circle")
-        for part in sums[total]:
-            if part in sums:
-                visit(part, (*above, total))
-        if total not in out:
-            out.append(total)
-
-    for total in sums:
-        visit(total, ())
-    return out
 
 
 def _rebuild(sums: Mapping[str, tuple[str, ...]], order: list[str], columns: Sequence[str]) -> SumPlan:
@@ -79,17 +64,10 @@ def _rebuild(sums: Mapping[str, tuple[str, ...]], order: list[str], columns: Seq
     for total in order:
         if touched & set(sums[total]):
             rules.append((total, sums[total]))
-            lead = next(swapped[p] for p in _leaves(sums, total) if p in swapped)
+            lead = next(swapped[p] for p in leaves(sums, total) if p in swapped)
             follows[total] = total if total in columns else lead
             touched.add(total)
     return SumPlan(swapped, tuple(rules), follows, tuple(total for total, _ in rules))
-
-
-def _leaves(sums: Mapping[str, tuple[str, ...]], total: str) -> list[str]:
-    out: list[str] = []
-    for part in sums[total]:
-        out += _leaves(sums, part) if part in sums else [part]
-    return out
 
 
 def _scale(sums: Mapping[str, tuple[str, ...]], order: list[str], columns: Sequence[str]) -> SumPlan:

@@ -16,14 +16,14 @@ from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, Problem, counted
 from sfumato.masks.rank_swap import sums
-from sfumato.masks.rank_swap.cautions import cautions
 from sfumato.masks.rank_swap.far import Bounded
 from sfumato.masks.rank_swap.law import Law, Spread
+from sfumato.masks.rank_swap.on_file import OnFile, codes_of, in_type_of
 from sfumato.masks.rank_swap.pairing import Way, pair
 from sfumato.masks.rank_swap.pairs import Expected, Sampled, expected_far, pair_figures, sample
 from sfumato.masks.rank_swap.ranks import AnyArray, Ranked, order_ties, rank
 from sfumato.masks.rank_swap.targets import Solution, Target, solve
-from sfumato.masks.rank_swap.work import Work, codes_of, in_type_of
+from sfumato.masks.rank_swap.warnings import column_warnings
 from sfumato.parallel import in_threads
 
 
@@ -44,7 +44,7 @@ class Swapped:
     """The codes that far values took: "top", "bottom"."""
 
 
-class Swap(Work):
+class Swap(OnFile):
     """One mask carried out on one file."""
 
     def carry_out(self, draws: Draws, notes: Notes) -> Microdata:
@@ -160,7 +160,9 @@ class Swap(Work):
         figures["achieved"] = figures["mean_change" if target.kind == "mean_change" else "correlation"]
         if bounded is not None:
             figures |= _bounds_figures(bounded, ranked, new, source)
-        warnings = cautions(column, spread, target, solution, figures, mask.interval, mask.min_candidates)
+        warnings = column_warnings(
+            column, spread, target, solution, figures, mask.interval, mask.min_candidates
+        )
         sampled = None
         if several and spread.variance > 0:
             sampled = sample(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import Guarantee, broken_sums
+from sfumato.contract.guarantees import Guarantee
 from sfumato.data.microdata import BoolArray, Microdata
+from sfumato.data.rules import broken_sums
 from sfumato.errors import counted
 from sfumato.masks.synthesise.parts import blurred_column
 

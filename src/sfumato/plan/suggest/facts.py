@@ -173,12 +173,6 @@ class Facts:
         return self._share(r"^[\p{L}\s.'’\-,]+$")
 
     @cached_property
-    def fixed_length(self) -> int:
-        """The length that all texts have, 0 where they differ."""
-        sizes = self.texts.str.strip_chars().str.len_chars()
-        return int(sizes[0]) if len(sizes) and sizes.n_unique() == 1 else 0
-
-    @cached_property
     def longest_digits(self) -> float:
         """The share of texts with eight digits or more in a row (dots and hyphens aside)."""
         bare = self.texts.str.replace_all(r"[\s.\-/]", "")

@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.contract.guarantees import broken_sums
 from sfumato.data.microdata import Microdata
+from sfumato.data.rules import broken_sums
 
 _SAMPLE: Final = 400
 _SCALES: Final = (1, 10, 100, 1000, 10_000)

@@ -7,11 +7,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SchemaError
-from sfumato.plan.check import vet
+from sfumato.plan.check import data_problems
 
 
 def problems(frame: pl.DataFrame, **schema) -> list[str]:
-    return [f"{p.severity}: {p.message}" for p in vet(sf.Microdata(frame, sf.Schema(**schema)))]
+    return [f"{p.severity}: {p.message}" for p in data_problems(sf.Microdata(frame, sf.Schema(**schema)))]
 
 
 def test_a_clean_file_has_no_problems() -> None:

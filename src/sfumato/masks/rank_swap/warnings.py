@@ -12,7 +12,7 @@ NEAR_CORRELATION, NEAR_CHANGE = 0.001, 0.01
 """How far from its goal a column may end before it is said: R, and K relative to K0."""
 
 
-def cautions(
+def column_warnings(
     column: str,
     spread: Spread,
     target: Target,

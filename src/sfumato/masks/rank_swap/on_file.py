@@ -27,7 +27,7 @@ from sfumato.stats.rank_bounds import window_share
 _SOLVED: WeakKeyDictionary[Microdata, dict[tuple[str, str], Solution]] = WeakKeyDictionary()
 
 
-class Work:
+class OnFile:
     """One mask on one file."""
 
     def __init__(self, mask: Settings, data: Microdata) -> None:
