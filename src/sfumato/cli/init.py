@@ -25,7 +25,7 @@ EXAMPLE = """  sfumato init people.csv                    writes people.toml, wi
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", help="the data (csv, tsv, parquet, arrow, sav, por, dta, sas7bdat, xpt, xlsx, ods, asc)"
+        "file", help="the data (csv, tsv, parquet, arrow, sav, por, dta, sas7bdat, xpt, xlsx, ods, rds, asc)"
     )
     parser.add_argument("--out", metavar="PLAN", help="the plan's name (default: the data's name with .toml)")
     parser.add_argument(

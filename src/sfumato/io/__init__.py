@@ -105,7 +105,8 @@ def write(
     found = format_of(target, format)
     if found.write is None:
         raise InputError(
-            f"sfumato can't write {found.name} files", hint="write .csv, .parquet, .arrow, .sav, .dta or .asc"
+            f"sfumato can't write {found.name} files",
+            hint="write .csv, .parquet, .arrow, .sav, .dta, .xlsx or .asc",
         )
     if not microdata.columns:
         raise InputError(f"{target}: there is no column to write")

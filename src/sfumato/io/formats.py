@@ -75,6 +75,19 @@ def _read_spreadsheet(
     return read_spreadsheet(file, **options), Schema()
 
 
+def _read_r(file: Path, schema: Schema | None, lazy: bool, options: dict[str, Any]) -> tuple[Frame, Schema]:
+    from sfumato.io.r_files import read_r
+
+    return read_r(file, **options), Schema()
+
+
+def _write_spreadsheet(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
+    from sfumato.io.spreadsheet_write import write_xlsx
+
+    with replacing(path, overwrite=overwrite) as part, written(path):
+        write_xlsx(data.frame, part, path)
+
+
 def _write_delimited(data: Microdata, path: Path, overwrite: bool, options: dict[str, Any]) -> None:
     from sfumato.io.delimited import write_delimited
 
@@ -169,9 +182,9 @@ _ALL: Final = (
     Format("dta", (".dta",), _stat_reader("dta"), _STAT, _write_dta, ("file_label", "version")),
     Format("sas7bdat", (".sas7bdat",), _stat_reader("sas7bdat"), (*_STAT, "catalog")),
     Format("xpt", (".xpt", ".xport"), _stat_reader("xpt"), _STAT),
-    Format(
-        "spreadsheet", (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), _read_spreadsheet, ("sheet", *_COLUMNS),
-    ),
+    Format("xlsx", (".xlsx",), _read_spreadsheet, ("sheet", *_COLUMNS), _write_spreadsheet),
+    Format("spreadsheet", (".xlsm", ".xlsb", ".xls", ".ods"), _read_spreadsheet, ("sheet", *_COLUMNS)),
+    Format("r", (".rds", ".rdata", ".rda"), _read_r, ("object", *_COLUMNS)),
     Format(
         "fixed_width", (".asc", ".saf", ".fwf", ".dat", ".raw"),
         _read_fixed_width, ("metadata", "encoding", "columns"),

@@ -8,6 +8,8 @@ the key K is missing in all 2 records
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import polars as pl
 
@@ -41,7 +43,7 @@ def data_problems(data: Microdata) -> list[Problem]:
     out += [_text_in_numbers(data, column) for column in mixed]
     if schema.id is not None:
         doubled = len(data) - data.column(schema.id).n_unique()
-        if doubled and schema.household is None:
+        if doubled and schema.household is None and not _panel(data, schema.id):
             message = f"the id {schema.id} isn't unique: {doubled:,} records share one with another"
             out.append(Problem(0, message, "a household id goes to the role `household`", "warning"))
     if schema.weight is not None:
@@ -62,6 +64,25 @@ def data_problems(data: Microdata) -> list[Problem]:
             out.append(Problem(0, message, hint))
     out += _vet_ratios(data, mixed)
     return out
+
+
+_MOST_WAVES: Final = 60
+
+
+def _panel(data: Microdata, name: str) -> bool:
+    """Whether an id has several records that another column of few values tells apart: its waves."""
+    ids = data.column(name)
+    most = int(ids.value_counts()["count"].to_numpy().max(initial=1))
+    if most > _MOST_WAVES:
+        return False
+    for column in data.columns:
+        values = data.column(column)
+        whole = values.dtype.is_integer() or values.dtype in (pl.String, pl.Date, pl.Boolean)
+        if column == name or not whole or not most <= values.n_unique() <= _MOST_WAVES:
+            continue
+        if pl.DataFrame([ids, values]).n_unique() == len(data):
+            return True
+    return False
 
 
 def _vet_ratios(data: Microdata, mixed: list[str]) -> list[Problem]:

@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError
 FORMAT: Final = 1
 OFF: Final = "off"
 """What switches a step off: ``off = true`` keeps its table in the plan, but it isn't carried out."""
-RELEASE_FORMATS: Final = ("parquet", "csv", "tsv", "arrow", "sav", "dta", "asc")
+RELEASE_FORMATS: Final = ("parquet", "csv", "tsv", "arrow", "sav", "dta", "asc", "xlsx")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -22,7 +23,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _WIDTH: Final = 100
 _RELEASE_FORMATS: Final = {
     ".csv": "csv", ".gz": "csv", ".txt": "csv", ".dat": "csv", ".raw": "csv", ".tsv": "tsv", ".tab": "tsv",
-    ".xlsx": "csv", ".xlsm": "csv", ".xlsb": "csv", ".xls": "csv", ".ods": "csv", ".arrow": "arrow",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xlsb": "xlsx", ".xls": "xlsx", ".ods": "xlsx", ".arrow": "arrow",
+    ".rds": "csv", ".rdata": "csv", ".rda": "csv",
     ".feather": "arrow", ".ipc": "arrow", ".sav": "sav", ".zsav": "sav", ".dta": "dta", ".asc": "asc",
 }  # fmt: skip
 _ROLE_NOTES: Final = {
@@ -384,11 +386,23 @@ def _release(path: PurePath, found: Suggestion, drop: Sequence[str]) -> list[str
         f"drop = {value(list(dict.fromkeys([*found.drop, *drop])))}",
         "# the order of records could link the release to its source",
         "shuffle = true",
-        *(
-            ["# a spreadsheet is read, but not written: the release is delimited text"]
-            if path.suffix.casefold() in (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
-            else []
-        ),
-        f"format = {value(_RELEASE_FORMATS.get(path.suffix.casefold(), 'parquet'))}",
+        *_format(path.suffix.casefold()),
         "",
     ]
+
+
+def _format(suffix: str) -> list[str]:
+    """The release's format: the input's, or what it becomes."""
+    format_ = _RELEASE_FORMATS.get(suffix, "parquet")
+    said = ""
+    if format_ == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
+        format_, said = "csv", "spreadsheets are written by xlsxwriter, which isn't there: delimited text"
+    elif format_ == "xlsx" and suffix != ".xlsx":
+        said = f"a {suffix} file is read, but not written: the release is .xlsx"
+    elif suffix in (".rds", ".rdata", ".rda"):
+        said = "a file of R is read, but not written: the release is delimited text"
+    elif suffix in (".por", ".sas7bdat", ".xpt", ".xport"):
+        said = (
+            f"a {suffix} file is read, but not written: the release is Parquet, with its dictionary beside it"
+        )
+    return [*([f"# {said}"] if said else []), f"format = {value(format_)}"]
