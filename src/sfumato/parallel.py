@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from sfumato.waiting import Meter
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -16,11 +18,29 @@ def threads() -> int:
     return max(1, int(os.environ.get("SFUMATO_THREADS", os.cpu_count() or 1)))
 
 
-def in_threads(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """``[function(i) for i in items]`` on several threads, in order; kernels release the GIL."""
+def in_threads(function: Callable[[T], R], items: Iterable[T], *, what: str = "") -> list[R]:
+    """``[function(i) for i in items]`` on several threads, in order; kernels release the GIL.
+
+    ``what`` the items are parts of: where they take long, it is told how far they are.
+    """
     items = list(items)
+    if what:
+        function = _metered(function, Meter(what, len(items)))
     workers = min(threads(), len(items))
     if workers <= 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, items))
+        try:
+            return list(pool.map(function, items))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _metered(function: Callable[[T], R], meter: Meter) -> Callable[[T], R]:
+    def run(item: T) -> R:
+        out = function(item)
+        meter.advance()
+        return out
+
+    return run

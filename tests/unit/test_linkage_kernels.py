@@ -287,16 +287,22 @@ def test_an_auction_is_as_near_to_the_best_as_it_says(n, m, rounded, top):
     assert solved.gap < 0.05 * abs(best)
 
 
-def test_an_auction_that_may_not_look_again_says_that_it_does_not_know():
+@pytest.mark.parametrize("budget", [0, 100, 2_000])
+def test_an_auction_that_may_not_look_again_links_all_and_says_what_that_may_cost(budget):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 2))
-    fields = compare.point_fields("ab", X, X + rng.normal(size=X.shape))
+    Z = X + rng.normal(size=X.shape)
+    fields = compare.point_fields("ab", X, Z)
     scan = sparse.Scan(fields, blocks.make_blocks(data(X), data(X), [], draws()), np.arange(200))
     scan.best(3)
-    solved = scan.auctioned(100)
-    linked = solved.match[solved.match >= 0]
-    assert len(set(linked.tolist())) == len(linked)
-    assert solved.gap == np.inf
+    solved = scan.auctioned(budget)
+    assert len(set(solved.match.tolist())) == 200
+    assert solved.match.min() >= 0
+    W = -((X[:, None] - Z[None]) ** 2).sum(axis=2)
+    best = W[linear_sum_assignment(W, maximize=True)].sum()
+    total = W[np.arange(200), solved.match].sum()
+    assert total == pytest.approx(solved.weight.sum())
+    assert best - solved.gap - 1e-9 <= total <= best + 1e-9
 
 
 @pytest.mark.parametrize("way", ["dense", "sparse", "auction", "nearest"])

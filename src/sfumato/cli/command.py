@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from sfumato.cli.commands import COMMANDS, present
 from sfumato.errors import GuaranteeError, InputError, SfumatoError, SfumatoWarning, did_you_mean
+from sfumato.waiting import listening
 
 OK, FAILED, BAD = 0, 1, 2
 
@@ -45,7 +46,7 @@ def call(name: str, words: list[str]) -> int:
         return BAD
     json_asked = "--json" in words
     try:
-        with warnings.catch_warnings():
+        with listening(_show_waiting), warnings.catch_warnings():
             warnings.simplefilter("default", SfumatoWarning)
             warnings.showwarning = _show_warning
             module = importlib.import_module(f"sfumato.cli.{name}")
@@ -98,6 +99,12 @@ def _place(problem: BaseException) -> str:
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     if isinstance(message, SfumatoWarning):
         print(plain(f"warning: {message}"), file=sys.stderr)
+
+
+def _show_waiting(text: str) -> None:
+    """On a terminal somebody waits; in a pipe nobody does."""
+    if sys.stderr.isatty():
+        print(plain(f"… {text}"), file=sys.stderr, flush=True)
 
 
 def refuse_same(source: str, *targets: str | None) -> None:

@@ -14,6 +14,7 @@ COMMANDS = {
     "compare": "run a plan over a grid of parameters and draw the risk-utility map",
     "safe": "make a table safe: every cell empty or large enough",
     "report": "write the report of a release again",
+    "warm": "compile every kernel now, so that no later command waits for the compiler",
     "reproduce": "rerun the tables of the papers, and write what was printed beside what we get",
     "workbench": "open the workbench in the browser",
     "completion": "print the shell's completion script",

@@ -2,7 +2,8 @@
 
 Each has a slow, obvious twin in ``tests/reference`` that it is compared with. Compiled kernels are kept
 beside the source or in the user's cache. Where neither can be written (a read-only install and home),
-they are kept in a private temporary folder, which is said once.
+they are kept in a private temporary folder, which is said once. Whoever waits for the compiler is told
+so (``sfumato.waiting``); ``sfumato warm`` compiles beforehand.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from sfumato.waiting import tell
 
 
 def writable(folder: Path) -> bool:
@@ -76,3 +80,27 @@ def _provide_cache() -> None:
 
 
 _provide_cache()
+
+
+def _watch() -> None:
+    """Say so when the compiler begins: the first kernel may be followed by a minute of others."""
+    from numba.core import event
+
+    class Watch(event.Listener):  # type: ignore[misc]
+        begun = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.begun:
+                self.begun = True
+                tell(
+                    "compiling kernels, once for this installation (`sfumato warm` does it beforehand): "
+                    "up to a minute"
+                )
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", Watch())
+
+
+_watch()

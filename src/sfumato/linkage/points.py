@@ -21,6 +21,9 @@ from sfumato.linkage.fields import Fields, flag_fields, known_columns, point_fie
 from sfumato.linkage.results import attack_result, block_notes, true_links
 from sfumato.linkage.sparse import ROUNDS
 
+LEARNERS = 2_000
+"""Persons of a large file from whose links a metric or a form is learnt; then all are linked, once."""
+_LESSON_PAIRS = 10_000_000  # with fewer pairs everybody is learnt from
 _RANK = 1e-9  # eigenvalues below this share of the largest are an exact linear relation
 _FLAG = 2.0  # what a missing value on one side costs, in squared standardised units
 
@@ -71,6 +74,20 @@ class PointAttack(Attack):
 
     def _blocks(self, original: Microdata, masked: Microdata, draws: Draws) -> Blocks:
         return make_blocks(original, masked, self.block_on, draws)
+
+    def _lesson_blocks(
+        self,
+        original: Microdata,
+        masked: Microdata,
+        blocks: Blocks,
+        draws: Draws,
+        block_on: Sequence[str] | None = None,
+    ) -> Blocks:
+        """The blocks to learn from: of a large file, some persons with all of their candidates."""
+        if len(blocks.left) <= LEARNERS or blocks.pairs <= _LESSON_PAIRS:
+            return blocks
+        some = draws.stream(purpose="learners").permutation(len(original))[:LEARNERS]
+        return make_blocks(original, masked, self.block_on if block_on is None else block_on, draws, left=some)
 
     def _truth(self, original: Microdata, masked: Microdata) -> IntArray:
         return true_links(original, masked, self.truth)

@@ -27,6 +27,7 @@ from sfumato.data.microdata import BoolArray, FloatArray, IntArray
 from sfumato.linkage.blocks import Blocks
 from sfumato.linkage.fields import Fields
 from sfumato.parallel import in_threads, threads
+from sfumato.waiting import Meter
 
 ROUNDS: Final = 24
 """How often, at most, the candidates grow before an assignment is left unproved."""
@@ -36,10 +37,10 @@ _MORE: Final = 24  # candidates that a record gets in one round
 _EASY: Final = 2e7  # unsettled records times candidate pairs, up to which the exact way is quick
 _CROWDED: Final = 0.3  # so many records that want what another wants call for an auction at once
 _LAST_STEP: Final = 1e-3  # the auction's last step, as a share of the candidates' mean spread
-_FIRST_STEP: Final = 0.04  # its first, as a share of the greatest spread
+_SLICE: Final = 2e8  # pairs compared before the auction looks up: Ctrl-C is heard then
 _SMALLER: Final = 5.0
 RELISTED: Final = 4e10
-"""How many pairs an auction may compare again before it keeps to the candidates it has."""
+"""How many pairs an auction may compare again before those who still wait get what is left."""
 _EXACT: Final = 1e-9  # rounding, as a share of the weights' range
 
 
@@ -134,7 +135,7 @@ class Scan:
                 self.nearest,
             )
 
-        in_threads(run, _shares(len(rows)))
+        in_threads(run, _shares(len(rows)), what=f"comparing {len(rows):,} records with their candidates")
         here = np.arange(k)[None, :] < sizes[:, None]
         left = self.left[rows]
         bound = np.full(self.n, -np.inf)
@@ -143,32 +144,57 @@ class Scan:
         return Edges(np.repeat(left, sizes), self.right[places[here]], weights[here]), bound
 
     def auctioned(self, budget: float) -> Solved:
-        """All records served by an auction, from the lists of the last look."""
-        from sfumato.kernels.linkage_auction import auction
+        """All records served by an auction, from the lists of the last look.
+
+        Where that would compare more pairs again than ``budget``, the last in the queue get what is left.
+        """
+        from sfumato.kernels import linkage_auction as kernels
 
         places, weights, sizes = self.lists[0].copy(), self.lists[1].copy(), self.lists[2]
-        rows, k = self.places, places.shape[1]
+        rows, (n, k) = self.places, places.shape
         width = (self.high - self.low)[rows]
         places[np.arange(k)[None, :] >= sizes[:, None]] = -1
         tau = np.where(width > k, weights[:, 0], -np.inf)
         held = np.where(places >= 0, weights, np.nan)
-        # How much is at stake for a person; where his candidates are all alike, between persons.
-        inside = float(np.mean(np.nanmax(held, axis=1) - np.nanmin(held, axis=1)))
-        most = float(np.nanmax(np.nanmax(held, axis=1) - np.nanmin(held, axis=1)))
-        spread = inside or float(np.nanmax(held) - np.nanmin(held)) or 1.0
-        last = _LAST_STEP * spread
-        steps = [last]
-        sizes_here = self.blocks.sizes
-        if (sizes_here[0] == sizes_here[1]).all():  # else prices of earlier rounds would stay on free records
-            while steps[-1] < _FIRST_STEP * most:
-                steps.append(steps[-1] * _SMALLER)
-        found, weight, _, gap = auction(
-            rows, self.low, self.high, self.arrays, places, weights, tau, np.array(steps[::-1]), budget
-        )
+        n_cols = int(self.high.max(initial=0))
+        price, owner = np.zeros(n_cols), np.full(n_cols, -1, dtype=np.int64)
+        found, weight, queue = np.full(n, -1, dtype=np.int64), np.full(n, np.nan), np.empty(n, dtype=np.int64)
+        lists = places, weights, tau, price, owner, found, weight
+        steps = self._steps(held)
+        meter = Meter(f"assigning {n:,} records 1-1", len(steps))
+        waiting = 0
+        for eps in steps:
+            waiting = kernels.reopen(*lists, eps, queue)
+            while waiting and budget > 0:
+                waiting, spent = kernels.bid(
+                    rows, self.low, self.high, self.arrays, *lists, eps, queue, waiting, min(budget, _SLICE)
+                )
+                budget -= spent
+                meter.advance(0.0)
+            meter.advance()
+        if waiting:
+            rest = queue[:waiting]
+            for first, last in _shares(len(rest)):
+                kernels.take_leftovers(
+                    first, last, rest, rows, self.low, self.high, self.arrays, owner, found, weight
+                )
+        gap = float(kernels.shortfall(*lists))
         match, value = np.full(self.n, -1, dtype=np.int64), np.full(self.n, np.nan)
         has = found >= 0
         match[self.left[rows[has]]], value[self.left[rows[has]]] = self.right[found[has]], weight[has]
-        return Solved(match, value, float(gap), int(sizes.sum()))
+        return Solved(match, value, gap, int(sizes.sum()))
+
+    def _steps(self, held: FloatArray) -> list[float]:
+        """The ε of each round, from what is at stake for a person on the mean down to a thousandth of it."""
+        inside = float(np.mean(np.nanmax(held, axis=1) - np.nanmin(held, axis=1)))
+        # Where everybody's candidates are all alike, what is at stake between persons.
+        spread = inside or float(np.nanmax(held) - np.nanmin(held)) or 1.0
+        steps = [_LAST_STEP * spread]
+        left, right = self.blocks.sizes
+        if (left == right).all():  # else prices of earlier rounds would stay on free records
+            while steps[-1] < spread:
+                steps.append(steps[-1] * _SMALLER)
+        return steps[::-1]
 
     def priced(self, wanted: BoolArray, u: FloatArray, v: FloatArray) -> tuple[Edges, FloatArray]:
         """Pairs of the wanted records with weight > u + v, and the greatest weight − v of each record."""
@@ -334,6 +360,6 @@ def _best_edges(starts: IntArray, weights: FloatArray) -> IntArray:
 
 
 def _shares(n: int) -> list[tuple[int, int]]:
-    """0 … n in a few runs for each thread."""
-    step = max(1, -(-n // (4 * threads())))
+    """0 … n in runs short enough that one can look up between them."""
+    step = max(1, min(-(-n // (4 * threads())), 1_000))
     return [(k, min(k + step, n)) for k in range(0, n, step)]

@@ -15,6 +15,7 @@ from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.linkage.assign import Links
 from sfumato.linkage.blocks import Blocks
+from sfumato.linkage.fields import Fields
 from sfumato.linkage.points import PointAttack, Points, standard_points, whitener
 
 
@@ -109,12 +110,17 @@ class SelfTrainedLinkage(PointAttack):
         known = self._known(original, masked)
         truth = self._truth(original, masked)
         blocks = self._blocks(original, masked, draws)
+        lesson = self._lesson_blocks(original, masked, blocks, draws)
         tried = []
         for space in ("values", "ranks") if self.space == "best" else (self.space,):
             points = standard_points(original, masked, known, ranks=space == "ranks")
-            links, rounds, gain = self._train(points, blocks, truth)
-            tried.append((gain, space, links, rounds))
-        gain, space, links, rounds = max(tried, key=lambda t: t[0] * (_NEARLY if t[1] == "ranks" else 1.0))
+            fields, links, rounds, gain = self._train(points, lesson, truth)
+            tried.append((gain, space, fields, links, rounds))
+        gain, space, fields, links, rounds = max(
+            tried, key=lambda t: t[0] * (_NEARLY if t[1] == "ranks" else 1.0)
+        )
+        if not self.one_to_one or links.gap or lesson is not blocks:
+            links = self._link(fields, blocks, truth)
         notes = [f"he knows nothing of the mask and learns its residuals from his own links (on {space})"]
         if rounds >= self.iterations:
             notes.append(f"the links were still changing after {rounds} rounds")
@@ -122,8 +128,9 @@ class SelfTrainedLinkage(PointAttack):
             links, blocks, truth, known, notes, space=space, rounds=rounds, log_likelihood_ratio=gain
         )
 
-    def _train(self, points: Points, blocks: Blocks, truth: IntArray) -> tuple[Links, int, float]:
-        """Link, learn, link again: the last links, the number of rounds, the mean log-likelihood ratio."""
+    def _train(self, points: Points, blocks: Blocks, truth: IntArray) -> tuple[Fields, Links, int, float]:
+        """Link, learn, link again: what was learnt, the last links, the rounds, the mean log-likelihood
+        ratio."""
         left, right = points.left, points.right
         # While it learns, the best of the first candidates will do in blocks too large for a matrix.
         links = self._link(points.fields(left, right), blocks, truth, one_to_one=True, rounds=0)
@@ -139,9 +146,7 @@ class SelfTrainedLinkage(PointAttack):
                 if stays:
                     break
         gain = _log_ratio(left, right, links, residual)
-        if not self.one_to_one or links.gap:
-            links = self._link(points.turned(whitener_of(residual), gains), blocks, truth)
-        return links, rounds, gain
+        return points.turned(whitener_of(residual), gains), links, rounds, gain
 
 
 _SHRINK = 1e-6

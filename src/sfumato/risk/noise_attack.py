@@ -18,7 +18,7 @@ from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.linkage.assign import Links
 from sfumato.linkage.blocks import Blocks, make_blocks
-from sfumato.linkage.fields import known_columns, point_fields
+from sfumato.linkage.fields import Fields, known_columns, point_fields
 from sfumato.linkage.points import PointAttack, Points, standard_points, whitener
 from sfumato.linkage.results import attack_result, block_notes
 from sfumato.risk.distance import covariance, whitener_of
@@ -110,15 +110,19 @@ class NoiseAttack(PointAttack):
         blocks = make_blocks(original, masked, on, draws)
         points = standard_points(original, masked, known)
         strata = joint_codes(original, masked, self.within)[:2] if self.within else None
+        # Forms are tried on some persons of a large file; then all of them are linked, once.
+        lesson = self._lesson_blocks(original, masked, blocks, draws, on)
         tried: list[_Fit] = []
-        normal = self._normal(points, blocks, truth, strata)
+        normal = self._normal(points, lesson, truth, strata)
         if self.form != "mixture" or not points.names:
             tried.append(normal)
         whole = len(points.names) == len(columns) and not self.independent
         if self.form != "normal" and whole and points.names and normal.ratio > _NO_NOISE:
             roots = _ROOTS if self.root == "auto" else (self.root,)
-            tried += [self._mixture(points, blocks, truth, strata, root, normal) for root in roots]
+            tried += [self._mixture(points, lesson, truth, strata, root, normal) for root in roots]
         best = max(tried or [normal], key=lambda fit: fit.log_likelihood)
+        final = lesson is blocks and self.one_to_one
+        links = best.links if final else self._link(best.fields, blocks, truth)
         notes = [
             *block_notes(on, known, truth=self.truth),
             "he knows that noise was added"
@@ -135,7 +139,7 @@ class NoiseAttack(PointAttack):
                 "the mixture's likelihood needs all columns of correlated noise; the normal one was used"
             )
         return attack_result(
-            best.links,
+            links,
             [blocks],
             truth,
             one_to_one=self.one_to_one,
@@ -151,19 +155,20 @@ class NoiseAttack(PointAttack):
 
     def _normal(self, points: Points, blocks: Blocks, truth: IntArray, strata: Any) -> _Fit:
         if not points.names or len(points.left) < 2:
-            links = self._link(points.fields(points.left, points.right), blocks, truth)
-            return _Fit("normal", None, links, 0.0, 0.0)
+            fields = points.fields(points.left, points.right)
+            return _Fit("normal", None, fields, self._link(fields, blocks, truth, one_to_one=True), 0.0, 0.0)
 
         def transform(values: FloatArray) -> FloatArray:
             cov = np.atleast_2d(np.cov(values, rowvar=False))
             return whitener(np.diag(np.diag(cov)) if self.independent else cov)
 
         left, right = _mapped(points.left, points.right, strata, transform)
-        links = self._link(points.fields(left, right), blocks, truth, one_to_one=True)
+        fields = points.fields(left, right)
+        links = self._link(fields, blocks, truth, one_to_one=True)
         apart = _residuals(left, right, links)
         n, m = apart.shape
         if n < 2 or m == 0:
-            return _Fit("normal", None, self._link(points.fields(left, right), blocks, truth), 0.0, 0.0)
+            return _Fit("normal", None, fields, links, 0.0, 0.0)
         ratio = float((apart**2).mean())
         log_likelihood = -0.5 * m * (np.log(2 * np.pi * max(ratio, _NO_NOISE)) + 1.0)
         # One number against m (m + 1) / 2: a covariance of its own must be worth that many (BIC).
@@ -185,10 +190,7 @@ class NoiseAttack(PointAttack):
             ratio = max(float((apart**2).mean()), _NO_NOISE)
             if stays:
                 break
-        if not self.one_to_one:
-            metric = matrix if learnt or gains is None else matrix / np.sqrt(ratio)
-            links = self._link(points.fields(left @ metric.T, right @ metric.T, gains), blocks, truth)
-        return _Fit("normal", None, links, self.variance_ratio or ratio, log_likelihood, learnt, gains)
+        return _Fit("normal", None, fields, links, self.variance_ratio or ratio, log_likelihood, learnt, gains)
 
     def _mixture(
         self, points: Points, blocks: Blocks, truth: IntArray, strata: Any, root: str, start: _Fit
@@ -213,7 +215,8 @@ class NoiseAttack(PointAttack):
             fields = point_fields(
                 [f"axis {j + 1}" for j in range(one.shape[1])], one, two, centre=centre, width=width
             )
-            links = self._link(points.flagged(fields, gains), blocks, truth)
+            fields = points.flagged(fields, gains)
+            links = self._link(fields, blocks, truth, one_to_one=True)
             white = _residuals(one, two, links)
             log_likelihood = float(
                 (
@@ -229,7 +232,7 @@ class NoiseAttack(PointAttack):
                 break
             ratio = fresh
         assert links is not None
-        return _Fit("mixture", root, links, ratio, log_likelihood)
+        return _Fit("mixture", root, fields, links, ratio, log_likelihood)
 
 
 @dataclass(frozen=True)
@@ -238,6 +241,7 @@ class _Fit:
 
     form: str
     root: str | None
+    fields: Fields
     links: Links
     ratio: float
     log_likelihood: float
