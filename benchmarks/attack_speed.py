@@ -110,7 +110,9 @@ def main() -> None:
                     "rate": f"{rate:.4f}",
                     f"{sizes[0]:,} records": f"{seconds:.1f}",
                     f"{sizes[1]:,} records": f"{large[label][1]:.1f}" if label in large else "",
-                    "growth": f"{math.log2(large[label][1] / max(seconds, 1e-3)):.2f}" if label in large else "",
+                    "growth": f"{math.log2(large[label][1] / max(seconds, 1e-3)):.2f}"
+                    if label in large
+                    else "",
                 }
             )
     if not args.quick:

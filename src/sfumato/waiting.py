@@ -41,7 +41,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 def tell(text: str) -> None:
     """Say what is being waited for; nobody may be listening."""
-    for listener in list(_listeners):
+    for listener in tuple(_listeners):
         listener(text)
 
 
@@ -79,6 +79,8 @@ class Meter:
                 return
             first, self._told = self._told is None, now
         if first:
-            tell(f"{self.what}: about {duration(spent + left)}; Ctrl-C stops it, and nothing is left half-done")
+            tell(
+                f"{self.what}: about {duration(spent + left)}; Ctrl-C stops it, and nothing is left half-done"
+            )
         elif left > 1.0:
             tell(f"{self.what}: {share:.0%}, about {duration(left)} left")

@@ -223,6 +223,15 @@ def test_mdav_equals_the_slow_one(n, columns, k, seed):
         assert sizes.max() < 2 * k
 
 
+@pytest.mark.parametrize(("levels", "columns"), [(4, 2), (60, 2), (9, 3), (10**6, 2)])
+def test_mdav_by_its_tree_equals_the_slow_one_where_the_tree_is_deep(levels, columns):
+    """Hundreds of records, many of them alike: boxes are passed over only where no tie is lost by it."""
+    x = np.random.default_rng(levels).integers(0, levels, (400, columns)) / 8
+    got = mdav(x, 3)
+    parts = {frozenset(np.flatnonzero(got == g).tolist()) for g in set(got.tolist())}
+    assert parts == {frozenset(g) for g in slow_mdav(x, 3)}
+
+
 @given(st.integers(2, 12), st.integers(2, 4), st.integers(0, 50))
 def test_one_column_is_grouped_optimally(n, k, seed):
     if n < k:

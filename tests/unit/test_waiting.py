@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from sfumato import parallel, waiting
@@ -34,7 +36,7 @@ def test_long_work_says_how_long_it_takes_at_its_beginning(monkeypatch):
     assert heard[0][0] == pytest.approx(0.4)
     assert heard[0][1].startswith("linking: about 40 s; Ctrl-C stops it")
     assert heard[1][1] == "linking: 14%, about 30 s left"  # 5 s later: 5.6 s done, 34.4 s left
-    gaps = [b[0] - a[0] for a, b in zip(heard, heard[1:], strict=False)]
+    gaps = [b[0] - a[0] for a, b in pairwise(heard)]
     assert min(gaps) >= 5.0 - 1e-9
 
 

@@ -69,9 +69,7 @@ def tasks() -> dict[str, Callable[[], object]]:
             sf.RandomSwap(columns=keys[:1], rate_percent=5),
             sf.TOrderSwap(keys=keys[:2], rate_percent=5),
             sf.ConfidentialityEdit2000(keys=keys, swap="geography", tolerance=2),
-            sf.ConfidentialityEdit1990(
-                match_on=keys[1:2], swap=amounts[:1], within=keys[:1], rate_percent=5
-            ),
+            sf.ConfidentialityEdit1990(match_on=keys[1:2], swap=amounts[:1], within=keys[:1], rate_percent=5),
             sf.Synthesise(columns=amounts[:2]),
         ):
             _tried(mask, few)

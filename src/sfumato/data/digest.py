@@ -25,6 +25,7 @@ from sfumato.data.microdata import Microdata
 Words = npt.NDArray[np.uint64]
 _MISSING: Final = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK: Final = 1 << 20
+_FEW: Final = 50_000
 
 
 def records_digest(data: Microdata, key: bytes) -> bytes:
@@ -34,13 +35,31 @@ def records_digest(data: Microdata, key: bytes) -> bytes:
     sums = np.zeros(2, np.uint64)
     for start in range(0, len(data), _BLOCK):
         part = data.slice(start, _BLOCK)
-        row = np.zeros(len(part), np.uint64)
-        for column in part.columns:
-            row += _mixed(_words(part.column(column)) ^ keys[column])
-        for at, word in enumerate((first, second)):
-            sums[at] += _mixed(row ^ word).sum(dtype=np.uint64)
+        sums += _sums(part, keys, first, second) if len(part) > _FEW else _few(part, keys, first, second)
     count = len(data).to_bytes(8, "little")
     return hashlib.blake2b(sums.tobytes() + count, key=key[:64], digest_size=16).digest()
+
+
+def _few(part: Microdata, keys: dict[str, np.uint64], first: np.uint64, second: np.uint64) -> Words:
+    """The two sums in plain NumPy: for so few records no kernel need be compiled."""
+    row = np.zeros(len(part), np.uint64)
+    for column in part.columns:
+        row += _mixed(_words(part.column(column)) ^ keys[column])
+    return np.array([_mixed(row ^ word).sum(dtype=np.uint64) for word in (first, second)], np.uint64)
+
+
+def _sums(part: Microdata, keys: dict[str, np.uint64], first: np.uint64, second: np.uint64) -> Words:
+    """The same in one pass over each column."""
+    from sfumato.kernels.digest import add_column, sum_records
+
+    row = np.zeros(len(part), np.uint64)
+    for column in part.columns:
+        series = part.column(column)
+        plain = series.dtype in (pl.Float64, pl.Int64, pl.UInt64) and not series.null_count()
+        # As they lie in memory, where nothing need be filled in or brought to one form first.
+        words = series.to_numpy().view(np.uint64) if plain else _words(series)
+        add_column(words, keys[column], plain and series.dtype == pl.Float64, row)
+    return np.array(sum_records(row, first, second), np.uint64)
 
 
 def _word(key: bytes, name: str) -> np.uint64:

@@ -86,7 +86,7 @@ def _watch() -> None:
     """Say so when the compiler begins: the first kernel may be followed by a minute of others."""
     from numba.core import event
 
-    class Watch(event.Listener):  # type: ignore[misc]
+    class Watch(event.Listener):
         begun = False
 
         def on_start(self, event: Any) -> None:
@@ -100,7 +100,7 @@ def _watch() -> None:
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compile", Watch())
+    event.register("numba:compile", Watch())  # type: ignore[no-untyped-call]
 
 
 _watch()

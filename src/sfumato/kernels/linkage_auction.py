@@ -46,7 +46,15 @@ def _relist(i: int, t: int, low: Any, high: Any, fields: Any, price: Any, row: A
 
 @njit(nogil=True, cache=True)
 def reopen(
-    places: Any, weights: Any, tau: Any, price: Any, owner: Any, match: Any, value: Any, eps: float, queue: Any
+    places: Any,
+    weights: Any,
+    tau: Any,
+    price: Any,
+    owner: Any,
+    match: Any,
+    value: Any,
+    eps: float,
+    queue: Any,
 ) -> int:
     """Begin a round: who is within ε of his best keeps his record, the others queue; how many do."""
     waiting = 0
@@ -151,9 +159,7 @@ def take_leftovers(
 
 
 @njit(nogil=True, cache=True)
-def shortfall(
-    places: Any, weights: Any, tau: Any, price: Any, owner: Any, match: Any, value: Any
-) -> float:
+def shortfall(places: Any, weights: Any, tau: Any, price: Any, owner: Any, match: Any, value: Any) -> float:
     """How much heavier, at most, another 1-1 assignment of all persons could be (duality)."""
     short = 0.0
     for t in range(match.shape[0]):

@@ -87,7 +87,9 @@ class PointAttack(Attack):
         if len(blocks.left) <= LEARNERS or blocks.pairs <= _LESSON_PAIRS:
             return blocks
         some = draws.stream(purpose="learners").permutation(len(original))[:LEARNERS]
-        return make_blocks(original, masked, self.block_on if block_on is None else block_on, draws, left=some)
+        return make_blocks(
+            original, masked, self.block_on if block_on is None else block_on, draws, left=some
+        )
 
     def _truth(self, original: Microdata, masked: Microdata) -> IntArray:
         return true_links(original, masked, self.truth)

@@ -190,7 +190,9 @@ class NoiseAttack(PointAttack):
             ratio = max(float((apart**2).mean()), _NO_NOISE)
             if stays:
                 break
-        return _Fit("normal", None, fields, links, self.variance_ratio or ratio, log_likelihood, learnt, gains)
+        return _Fit(
+            "normal", None, fields, links, self.variance_ratio or ratio, log_likelihood, learnt, gains
+        )
 
     def _mixture(
         self, points: Points, blocks: Blocks, truth: IntArray, strata: Any, root: str, start: _Fit
