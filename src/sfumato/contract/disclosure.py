@@ -89,6 +89,8 @@ class Grouped(Fact):
     """Numbers of fewer records than this were averaged with their neighbours."""
     unit: str | None = None
     """Whose records stay together: no unit has more than 1/smallest of a group."""
+    whole: bool = False
+    """Whether the groups are of whole units, which were dealt in blocks."""
     spread: int = 1
     """How many different values of each sensitive column a group has at least."""
 

@@ -85,7 +85,7 @@ class Workshop:
             if not one.blind:
                 told["blind"] = []
             if self.household is not None:
-                told["unit"] = self.household
+                told |= {"unit": self.household, "members": "apart"}  # who lives together isn't released
             steps.append(_made("cluster_shuffle", id="shuffle", **told))
         release = replace(self.template.release, drop=drop)
         measures = [m for m in self.template.measures if m not in self.asked]

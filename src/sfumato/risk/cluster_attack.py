@@ -93,7 +93,7 @@ class ClusterAttack(Attack):
                 spread=fact.spread,
             )
             for fact in of_kind(Grouped, step.discloses(data))
-            if fact.deals
+            if fact.deals and not fact.whole
         ]
 
     def measure(

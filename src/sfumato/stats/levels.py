@@ -237,7 +237,7 @@ def features(levels: Levels, *, cuts: Sequence[float] = ()) -> list[FloatArray]:
         return _kept([_level(levels, i) for i in _frequent(levels)], counts)
     there = np.isfinite(levels.numbers)
     parts = []
-    if there.any():
+    if counts[there].any():
         from scipy.special import ndtri
 
         own = np.where(there, counts, 0)

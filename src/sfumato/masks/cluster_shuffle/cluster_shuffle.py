@@ -105,6 +105,32 @@ class ClusterShuffle(Mask):
         public=True,
     )
 
+    members: Literal["together", "apart"] = parameter(
+        "together",
+        doc="Whether a household is dealt whole, in blocks; apart only where the release drops its number.",
+        public=True,
+    )
+    age: str | None = parameter(
+        None, doc="The members' ages, where `unit` is the household; by its name.", columns=True, public=True
+    )
+    sex: str | None = parameter(
+        None, doc="The members' sexes, where `unit` is the household; by its name.", columns=True, public=True
+    )
+    relation: str | None = parameter(
+        None,
+        doc="What members are to the reference person; by its name, else guessed from ages and sexes.",
+        columns=True,
+        public=True,
+    )
+    adult_age: int = parameter(
+        16, doc="From this age on, a member of a household counts as an adult.", at_least=1, public=True
+    )
+    rare_shapes: Literal["refuse", "accept"] = parameter(
+        "refuse",
+        doc="What to do where fewer than three households have a shape (partner, numbers of others).",
+        public=True,
+    )
+
     earlier: tuple[str, ...] = parameter(
         (), doc="Folders of earlier releases of the same people, which this one must not undo."
     )
@@ -162,6 +188,10 @@ class ClusterShuffle(Mask):
             out.append(Problem(0, message, hint, "warning"))
         return out
 
+    def by_household(self, schema: Schema) -> bool:
+        """Whether households are dealt whole, in blocks: where the unit is the schema's household."""
+        return self.unit is not None and self.unit == schema.household and self.members == "together"
+
     def blind_columns(self, schema: Schema) -> tuple[str, ...]:
         """The columns that clusters don't look at."""
         return schema.sensitive if self.blind is None else self.blind
@@ -181,13 +211,18 @@ class ClusterShuffle(Mask):
                 blur=self.blur,
                 unit=self.unit,
                 spread=self.spread,
+                whole=self.by_household(data.schema),
             ),
         )
 
     def own_list(self, data: Microdata) -> Microdata:
         """The list with rare numbers averaged, as they are in the release."""
         told = following(data.schema, [c for c in self.columns if c in data.columns])
-        if self.blur < 2 or any(c not in data.columns for c in told.changed):
+        if (
+            self.blur < 2
+            or self.by_household(data.schema)
+            or any(c not in data.columns for c in told.changed)
+        ):
             return data
         new = {
             c.name: c.values[c.name].gather(pl.Series(c.codes.astype("uint32")))
@@ -196,9 +231,11 @@ class ClusterShuffle(Mask):
         return data.with_columns(new)
 
     def logged(self, data: Microdata, log: pl.DataFrame) -> Sequence[Guarantee]:
+        from sfumato.masks.cluster_shuffle.household_promises import household_promises
         from sfumato.masks.cluster_shuffle.promises import promises
 
-        return promises(self, data, log)
+        made = household_promises if self.by_household(data.schema) else promises
+        return made(self, data, log)
 
     def clashes(self, log: pl.DataFrame, earlier: pl.DataFrame) -> str | None:
         found = overlap(log, earlier)
@@ -207,6 +244,7 @@ class ClusterShuffle(Mask):
     # -- what it does -----------------------------------------------------------------------------
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        from sfumato.masks.cluster_shuffle.household import shuffled_households
         from sfumato.masks.cluster_shuffle.work import shuffled
 
         if 2 * self.smallest > len(data):
@@ -216,7 +254,8 @@ class ClusterShuffle(Mask):
                 hint="lower `smallest`, or release nothing of so small a file",
             )
         try:
-            masked = shuffled(self, data, draws, notes)
+            work = shuffled_households if self.by_household(data.schema) else shuffled
+            masked = work(self, data, draws, notes)
             self._look_back(notes)
         except InputError as problem:
             raise MaskError(f"cluster_shuffle: {problem.message}", hint=problem.hint) from None
