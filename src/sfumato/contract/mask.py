@@ -88,6 +88,8 @@ class Mask(Told):
     """Whether missing values change places like others; else they stay where they are."""
     blanks: ClassVar[bool] = False
     """Whether values may become missing; of any other mask, a run refuses that."""
+    by_value: ClassVar[bool] = False
+    """Whether equal values are always treated alike (a recode), so that members can't come apart."""
 
     # -- what a mask says of itself ---------------------------------------------------------------
 
@@ -111,6 +113,24 @@ class Mask(Told):
         """What is wrong (or unwise: ``severity="warning"``) with this step, from the schema and the
         column types alone, before anything is run. Line 0; the plan knows the line."""
         return self.check_columns(types)
+
+    def by_household(self, schema: Schema) -> bool:
+        """Whether it treats a household's members together; by default where it was told of households."""
+        return getattr(self, "household", None) is not None
+
+    def check_household(self, schema: Schema) -> list[Problem]:
+        """A caution where the schema names a household and this step masks persons one by one."""
+        if schema.household is None or self.by_value or self.by_household(schema):
+            return []
+        message = (
+            f"{self.name} masks persons one by one, and the schema names households ({schema.household}): a "
+            "household is found by its members together, whatever holds for one of them"
+        )
+        hint = (
+            f'`household = "{schema.household}"` for what members share, cluster_shuffle with `unit = '
+            f'"{schema.household}"` for all, or drop {schema.household} and what members share'
+        )
+        return [Problem(0, message, hint, "warning")]
 
     def foresees(self, data: Microdata) -> list[Problem]:
         """What this step will do to these data that a careful person wants to know before; warnings."""
@@ -237,7 +257,11 @@ class Mask(Told):
         secret, step = as_seed(seed), self.id or self.name
         draws = secret.draws(step) if common_random_numbers else self.draws(bound_to(secret, data), step)
         masked, notes, _ = self.carry_out(data, draws)
-        said = [*self.check(data.schema, data._types), *self.foresees(data)]
+        said = [
+            *self.check(data.schema, data._types),
+            *self.check_household(data.schema),
+            *self.foresees(data),
+        ]
         unwise = [p.message for p in said if p.severity == "warning"]
         for sentence in dict.fromkeys([*unwise, *notes.warnings]):
             logging.getLogger("sfumato").warning("%s: %s", self.id or self.name, sentence)

@@ -11,8 +11,9 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Grouped
 from sfumato.contract.guarantees import Guarantee, SameMoments
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MaskError
@@ -22,7 +23,7 @@ from sfumato.stats.clusters import atoms, gather
 
 
 @dataclass(frozen=True, kw_only=True)
-class Microaggregate(Mask):
+class Microaggregate(PerHousehold):
     """Replace the values of k similar records by their mean.
 
     Records are grouped by MDAV (maximum distance to the average vector) on the standardised columns:

@@ -11,8 +11,9 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Grouped
 from sfumato.contract.guarantees import Guarantee
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.codes import code_column
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
@@ -23,7 +24,7 @@ from sfumato.parallel import in_threads
 
 
 @dataclass(frozen=True, kw_only=True)
-class MicroaggregateMixed(Mask):
+class MicroaggregateMixed(PerHousehold):
     """Replace numbers and categories of k similar records by their mean and most frequent value.
 
     Records are grouped by MDAV with Gower's distance: |a − b| over the column's range for numbers, 0

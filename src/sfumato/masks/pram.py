@@ -11,8 +11,9 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.codes import code_column
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
@@ -22,7 +23,7 @@ _MOST_LEVELS = 5_000  # of a matrix given by hand: 200 MB
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pram(Mask):
+class Pram(PerHousehold):
     """Change each value at random by a transition matrix (post-randomisation method).
 
     With ``keep_probability`` d, a value stays with probability d. By default the matrix R is

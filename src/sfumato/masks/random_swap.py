@@ -11,15 +11,16 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept, Travelled
 from sfumato.contract.guarantees import Guarantee, SameMultiset
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws, Stream
 from sfumato.parallel import in_threads
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomSwap(Mask):
+class RandomSwap(PerHousehold):
     """Swap the values of a share of records pairwise, at random.
 
     In each stratum of n eligible records, the nearest even number to ``rate_percent`` · n / 100 of

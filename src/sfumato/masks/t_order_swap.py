@@ -11,14 +11,15 @@ import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws
 
 
 @dataclass(frozen=True, kw_only=True)
-class TOrderSwap(Mask):
+class TOrderSwap(PerHousehold):
     """Swap keys so that every count of their t-way table stays.
 
     For each of the t keys in turn, records that agree on the other t−1 keys form a class (with the

@@ -253,6 +253,8 @@ class Plan:
             out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
             rules = step.check_rules(data.schema, types, self.release.drop)
             own = [*_breaks_a_role(step, data.schema), *step.check_units(), *rules, *_foreseen(step, data)]
+            if data.schema.household not in self.release.drop:
+                own += step.check_household(data.schema)
             out += [_at(p, lines, "step", at) for p in own]
             types = step.types_after(types, data.schema)
         for at, one in enumerate(self.measures):

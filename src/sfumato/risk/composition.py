@@ -83,6 +83,8 @@ class CompositionAttack(Attack):
         known = self.known or tuple(c for c in original.columns if c in masked.columns and c not in apart)
         if not known:
             raise MeasureError("there is no column by which households could be found")
+        if not len(original) or not len(masked):
+            raise MeasureError("a file without records has no households")
         truth = self._truth(original, masked)
         keys = (*original.schema.keys, *original.schema.geography)
         composition = self.composition or tuple(c for c in known if c in keys)

@@ -175,12 +175,6 @@ class ClusterShuffle(Mask):
         if schema.weight is not None and schema.weight not in changed and schema.weight not in self.within:
             message = f"the weight {schema.weight} stays where it is, so whoever knows it finds the row"
             out.append(Problem(0, message, "name it in `columns` or in `within`", "warning"))
-        if schema.household is not None and self.unit is None:
-            message = (
-                f"persons of a household ({schema.household}) are shuffled one by one: households can be "
-                "found by their members, and 1/k doesn't hold for them"
-            )
-            out.append(Problem(0, message, f'unit = "{schema.household}"', "warning"))
         dealt = set(told.dealt)
         if dealt and dealt <= set(self.blind_columns(schema)):
             message = "clusters look at no column, so that each stratum is one cluster"

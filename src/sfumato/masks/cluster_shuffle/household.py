@@ -150,7 +150,7 @@ def _refuse_rare(mask: Settings, bound: ShapeBound, notes: Notes) -> None:
     few = float((bound.bound > 1 / mask.smallest + 1e-12).mean())
     if few:
         notes.warn(
-            f"{few:.1%} of the households hide among fewer than {mask.smallest} of their shape: a household's "
+            f"{few:.1%} of the households hide among fewer than {mask.smallest} of their shape: the "
             f"bound is {bound.mean:.3f} on average and {bound.worst:.2f} at most, not 1/{mask.smallest}"
         )
 

@@ -49,6 +49,7 @@ class TopBottomCode(RowsMask):
     """
 
     name: ClassVar[str] = "top_bottom_code"
+    by_value: ClassVar[bool] = True
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.3"
 
     columns: tuple[str, ...] = parameter(

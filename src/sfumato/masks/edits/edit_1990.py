@@ -209,6 +209,9 @@ class ConfidentialityEdit1990(Mask):
         used = [*self._keys(schema), *self._within(schema), *self._swap(schema), *([house] if house else [])]
         return tuple(dict.fromkeys([*self.named_columns(), *used]))
 
+    def by_household(self, schema: Schema) -> bool:
+        return True
+
     def changes(self, data: Microdata) -> Sequence[str]:
         return self._swap(data.schema)
 

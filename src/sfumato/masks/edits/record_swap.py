@@ -183,6 +183,9 @@ class RecordSwap(Mask):
         used = [*self._levels(schema), *self._keys(schema), *([house] if house else [])]
         return tuple(dict.fromkeys([*self.named_columns(), *used]))
 
+    def by_household(self, schema: Schema) -> bool:
+        return True
+
     def changes(self, data: Microdata) -> Sequence[str]:
         return (*self._levels(data.schema), *self.carry_along)
 

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee, SameTable
-from sfumato.contract.mask import Mask, Notes, bound_to
+from sfumato.contract.mask import Notes, bound_to
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import IntArray, Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws, Seed, as_seed
@@ -28,7 +29,7 @@ FEW_STRATA = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSwap(Mask):
+class GroupSwap(PerHousehold):
     """Swap records between the strata that are most alike, the records that fit the other best first.
 
     Strata are the combinations of the ``strata`` columns. The distance of two strata is the

@@ -11,6 +11,7 @@ import polars as pl
 
 from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import FloatArray, Microdata
 from sfumato.data.rules import broken_sums
 from sfumato.data.sums import touched_rules
@@ -36,7 +37,7 @@ from sfumato.stats.covariance import cholesky_root, polished, rank_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelatedNoise(RowsMask):
+class CorrelatedNoise(PerHousehold, RowsMask):
     """The parameters of noise with the data's covariance, and how it is made; what the masks of this
     family check and promise is theirs to say."""
 

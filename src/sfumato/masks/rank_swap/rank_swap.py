@@ -11,8 +11,9 @@ import polars as pl
 
 from sfumato.contract.disclosure import Exchanged, Fact, Travelled
 from sfumato.contract.guarantees import Guarantee, SameTable, SumRule
-from sfumato.contract.mask import Mask, Notes
+from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import BoolArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Draws
@@ -25,7 +26,7 @@ from sfumato.masks.rank_swap.targets import KINDS, Target
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankSwap(Mask):
+class RankSwap(PerHousehold):
     """Swap each value with another whose rank is near, as far as a stated target allows.
 
     The N values of a column that may move (not missing, imputed, top- or bottom-coded) are sorted,

@@ -37,6 +37,7 @@ class Truncate(RowsMask):
     """
 
     name: ClassVar[str] = "truncate"
+    by_value: ClassVar[bool] = True
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
 
     column: str = parameter(doc="The column to truncate.", columns=True, public=True)

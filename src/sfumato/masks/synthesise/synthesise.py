@@ -145,6 +145,9 @@ class Synthesise(Mask):
                 )
         return out
 
+    def by_household(self, schema: Schema) -> bool:
+        return True
+
     def changes(self, data: Microdata) -> Sequence[str]:
         totals = [t for t, _ in self._rules(data.schema)]
         flags = [data.schema[c].imputed for c in self.columns]
