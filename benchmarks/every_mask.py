@@ -1,4 +1,4 @@
-"""Battery against obvious attacks, every mask, on CASC, two decks and files of ../shared/data.
+"""Battery against obvious attacks, every mask, on CASC, CPS tax units and two decks.
 
 ``python benchmarks/every_mask.py [--quick] [--file NAME] [--rows FILE]`` writes
 docs/benchmarks/every_mask.md. Files are random samples of at most 2,000 records with a few coarse keys
@@ -56,13 +56,6 @@ def files(n: int) -> Iterator[tuple[str, Microdata]]:
     )
     roles = sf.Schema(keys=keys, geography=["region", "state_fips"], sensitive=money)
     yield "CPS tax units", Microdata(tax, roles)
-    test = pl.read_csv(SHARED / "testdata.csv", null_values="NA", infer_schema_length=None)
-    keys, money = ["roof", "walls", "sex", "age"], ["expend", "income", "savings"]
-    test = test.select("urbrur", *keys, *(pl.col(c).cast(pl.Float64) for c in money)).drop_nulls()
-    yield (
-        "testdata",
-        Microdata(sample(test, n), sf.Schema(keys=keys, geography=["urbrur"], sensitive=money)),
-    )
     deck = sf.decks.persons(max(n // 2, 10), start=4_000)
     keep = ["HHID", "COUNTY", "TRACT", "AGE", "SEX", "RACE", "EARNINGS"]
     people = deck.frame.select(keep).head(n).with_columns(pl.col("EARNINGS").cast(pl.Float64))
@@ -246,7 +239,7 @@ def measured(name: str, data: Microdata, label: str, case: Case) -> dict[str, An
         keys = [*data.schema.keys, *data.schema.geography]
         known = [c for c in keys if changed(data.column(c), masked.column(c))] if case.keys_only else []
         began = time.process_time()
-        battery = sf.run_battery(data, masked, case.steps, known=known)
+        battery = sf.run_battery(data, masked, case.steps, known=known, finds="records")
     except SfumatoError as problem:
         return problem.message[:200]
     seconds = time.process_time() - began
@@ -254,8 +247,6 @@ def measured(name: str, data: Microdata, label: str, case: Case) -> dict[str, An
     way = max(plain, key=lambda w: plain[w])
     best = battery.strongest
     assert best.result is not None
-    found = {t.attack.finds: t.result for t in battery.tried if t.result is not None}
-    gain, member = found.get("values"), found.get("members")
     return {
         "file": name,
         "records": len(data),
@@ -264,9 +255,6 @@ def measured(name: str, data: Microdata, label: str, case: Case) -> dict[str, An
         "by": best.label,
         "obvious": plain[way],
         "way": way,
-        "gain": gain.value if gain else float("nan"),
-        "of": gain.figures["column"] if gain else "",
-        "membership": member.value if member else float("nan"),
         "cpu": seconds,
         "plain cpu": time.process_time() - began - seconds,
     }
@@ -319,9 +307,7 @@ def write(rows: list[dict[str, Any]]) -> None:
         "Share of persons found in random samples of at most 2,000 records with a few coarse keys and "
         "one to six amounts (of a mask of keys, he knows the keys alone): the battery's strongest "
         "attack; the best of the plain attacks of `benchmarks/obvious.py`, written by what each method "
-        "says and without any code of sfumato; and the difference. Then the greatest gain on a sensitive"
-        " value (within 10 percent, all else known), of which column, and the membership sign (2 AUC − "
-        "1). "
+        "says and without any code of sfumato; and the difference. "
         f"One masked file each. {len(made)} rows; the least difference is {least:+.3f}.",
     )
     for r in made:
@@ -334,9 +320,6 @@ def write(rows: list[dict[str, Any]]) -> None:
             obvious=f"{r['obvious']:.3f}",
             way=r["way"],
             difference=f"{r['battery'] - r['obvious']:+.3f}",
-            gain=f"{r['gain']:.3f}",
-            of=r["of"],
-            membership=f"{r['membership']:.3f}",
             cpu=f"{r['cpu']:.0f}",
         )
     for r in rows:

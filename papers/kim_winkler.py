@@ -395,14 +395,19 @@ def risk(context: Context) -> Table:
     return table
 
 
+_FEW: Final = 4_000
+
+
 def _unblocked(context: Context, zone: float) -> str:
     """What the same intruder finds who knows incomes only."""
     text = "the paper doesn't say on which attributes it blocked together; in blocks so small nearly every "
     text += "weight lies in the zone"
     if context.quick or zone < 0.01:
         return text
-    alone = sf.Linkage(known=list(INCOMES), metric="l").measure(deck(context), masked(context, 0), seed=0)
-    return f"{text}; one who knows the incomes alone has {alone.zone_rate:.2%} there"
+    # All pairs of 59,000 records with 59,000, without a block, took most of the time of all papers.
+    one, two = (d.with_frame(d.frame.head(_FEW)) for d in (deck(context), masked(context, 0)))
+    alone = sf.Linkage(known=list(INCOMES), metric="l").measure(one, two, seed=0)
+    return f"{text}; one who knows the incomes alone has {alone.zone_rate:.2%} there, among {_FEW:,} records"
 
 
 TABLES: Final = (tables_1_and_2, subdomains, tables_4_and_5, copies, risk)
