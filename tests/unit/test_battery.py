@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import polars as pl
+import pytest
 
 import sfumato as sf
 from sfumato import registry
@@ -107,3 +108,27 @@ def test_a_step_that_no_longer_fits_the_original_is_passed_over():
     masked = steps[1].mask(steps[0].mask(data, seed=1), seed=1)
     attacks, _ = fitting_attacks(data, masked, steps)
     assert "rank_attack" in {a.name for a in attacks}
+
+
+def test_what_it_costs_to_publish_parameters_is_told_by_measured_rates(tmp_path):
+    """Both rates by running the attacks by hand: with the window, and the best of those without it."""
+    rng = np.random.default_rng(5)
+    names = ["A", "B", "C"]
+    frame = pl.DataFrame(np.exp(rng.normal(size=(300, 3))), schema=names)
+    data = sf.Microdata(frame, sf.Schema(sensitive=names))
+    steps = [sf.RankSwap(columns=names, window_percent=20)]
+    run = sf.Plan(steps=steps, release={"publish_parameters": True}).run(data, seed=1)
+    found = run.results["battery"]
+    told = sf.RankAttack(columns=names, window_percent=20, partner="uniform").measure(data, run.masked)
+    assert found.rate_with_parameters == pytest.approx(told.rate)
+    alone = sf.run_battery(data, run.masked, finds="records").strongest.result
+    assert found.rate_without_parameters == pytest.approx(alone.value)
+    words = [w for w in run.warnings if w.startswith("the parameters are published")]
+    assert f"{100 * told.rate:.1f}% (rank_attack)" in words[0]
+    assert f"{100 * alone.value:.1f}%" in words[0]
+    release = run.release(tmp_path / "release", despite_limits=True)
+    for report in (release.report, release.internal / "report.html"):
+        text = report.read_text(encoding="utf-8")
+        assert f"{100 * told.rate:.1f}%" in text
+    kept = sf.Plan(steps=steps).run(data, seed=1)
+    assert "battery" not in kept.results

@@ -290,3 +290,19 @@ def test_who_knows_both_bounds_misses_nobody_and_finds_more(far):
     by_window = sf.RankAttack(columns=data.columns, window_percent=aware.window_percent)
     assert found.rate > by_window.measure(data, masked, steps=[step]).rate + 0.02
     assert found.mean_candidates < by_window.measure(data, masked, steps=[step]).mean_candidates
+
+
+def test_a_sample_says_how_much_more_a_list_of_everybody_could_find():
+    """1-1 among everybody finds more than among a sample; the interval of the sample holds it."""
+    rng = np.random.default_rng(7)
+    names = ["A", "B"]
+    data = pl.DataFrame(rng.normal(size=(1_500, 2)), schema=names)
+    masked = sf.RankSwap(columns=names, window_percent=2).mask(data, seed=1)
+    attack = {"columns": names, "window_percent": 2, "partner": "uniform"}
+    everybody = sf.RankAttack(**attack).measure(data, masked)
+    some = sf.RankAttack(**attack, records=300).measure(data, masked)
+    assert "rate_at_most" not in everybody.figures
+    assert any("a random sample of 300 of 1,500" in note for note in some.notes)
+    assert some.rate <= some.rate_at_most
+    assert some.interval[0] <= everybody.rate <= some.interval[1]
+    assert some.interval[1] >= some.rate_at_most

@@ -28,6 +28,7 @@ from sfumato.plan.audience import BATTERY
 from sfumato.report.glance import glance
 from sfumato.report.pictures import pictures
 from sfumato.report.public import bound, names_a_number, public_parameters
+from sfumato.run.exposure import price
 
 if TYPE_CHECKING:
     from sfumato.run.run import LimitOutcome, Run, StepRecord
@@ -181,14 +182,15 @@ def _results(run: Run, side: str, *, public: bool, secret: bool) -> list[dict[st
     for result in run.results:
         measure = measures.get(result.name) or _by_name(measures, result.measure)
         if measure is None and result.measure == BATTERY and side == "risk":
-            out.append(_battery(result, public=public, secret=secret))
+            told = run.plan.release.publish_parameters
+            out.append(_battery(result, public=public, secret=secret, published=told))
         if measure is None or measure.side != side:
             continue
         out.append(_result(run, measure, result, public=public, secret=secret))
     return out
 
 
-def _battery(result: Result, *, public: bool, secret: bool) -> dict[str, Any]:
+def _battery(result: Result, *, public: bool, secret: bool, published: bool) -> dict[str, Any]:
     """The battery behind a plan's limits on it, as one line among the measures of risk."""
     value, words = _plain(result.value), None
     if secret:
@@ -196,7 +198,8 @@ def _battery(result: Result, *, public: bool, secret: bool) -> dict[str, Any]:
     out: dict[str, Any] = {
         "name": BATTERY,
         "measure": BATTERY,
-        "about": "Every attack that fits the file, one after another; the strongest counts.",
+        "about": "Every attack that fits the file, one after another; the strongest counts."
+        + (f" The masks' parameters are published: {price(result)}." if published else ""),
         "reference": "",
         "value": value,
         "bound": words,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from sfumato.linkage.blocks import Blocks, make_blocks
 from sfumato.linkage.fields import known_columns
 from sfumato.linkage.rank_bounds import BoundedRanks
 from sfumato.linkage.rank_intervals import Candidates, RankIntervals
-from sfumato.linkage.results import attack_result, block_notes, true_links
+from sfumato.linkage.results import attack_result, block_notes, true_links, wilson
 from sfumato.stats.rank_law import MEAN_GEOMETRIC_SHIFT, SCALE_PER_WINDOW
 
 _FITTED = 250  # records from which the scales of geometric displacements are estimated
@@ -48,7 +48,9 @@ class RankAttack(Attack):
 
     Without ``window_percent`` the window is the smallest that leaves nobody without a candidate,
     refined column by column from the certain links. More than ``records`` records are attacked by a
-    random sample.
+    random sample. A list of everybody would find more of them, since each takes away a record from the
+    others: the interval then reaches to the rate of somebody who is told which released records are those of
+    the sample (``rate_at_most``).
 
     A swap with ``partner="geometric"`` has no window. Against it the intruder uses the law of its
     displacements, f(s) = ln 2 · e^(−v) · 2^(−e^(−v)) / L with v = |s|/L: everybody is a candidate,
@@ -98,7 +100,7 @@ class RankAttack(Attack):
         (), doc="Columns that weren't swapped and that the intruder knows exactly.", columns=True
     )
     within: tuple[str, ...] = parameter((), doc="The strata within which the swap was done.", columns=True)
-    records: int = parameter(5_000, doc="Attack at most so many records, drawn at random.", at_least=1)
+    records: int = parameter(20_000, doc="Attack at most so many records, drawn at random.", at_least=1)
     truth: str | None = parameter(
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
     )
@@ -165,11 +167,18 @@ class RankAttack(Attack):
         notes += said
         if len(tried) > 1:
             notes.append("he tries swaps with and without a bound; this is the one that finds more people")
-        if sampled:
-            notes.append(f"a random sample of {self.records:,} of {len(original):,} records was attacked")
-        return attack_result(
+        result = attack_result(
             links, [blocks], truth, one_to_one=True, notes=notes, figures=figures, attacked=attacked
         )
+        if not sampled or result.interval is None:
+            return result
+        most = float(figures["rate_at_most"])
+        told = (
+            f"a random sample of {self.records:,} of {len(original):,} records was attacked; a list of "
+            f"everybody finds more of them, {100 * most:.1f}% at most, and the interval reaches as far"
+        )
+        high = max(result.interval[1], wilson(most * self.records, self.records)[1])
+        return replace(result, notes=(*result.notes, told), interval=(result.interval[0], high))
 
     def _laws(self, ranks: RankIntervals, known: Sequence[str]) -> dict[str, tuple[FloatArray, bool]]:
         """The laws that he tries, with the window (or scale) of each column as a share of its ranks, and
@@ -228,6 +237,8 @@ class RankAttack(Attack):
             counts, starts, cols, weights = ranks.likeliest(share)
         links = self._links(blocks, truth, starts, cols, weights)
         figures = self._certain(blocks, truth, counts, starts, cols, full=full, n_right=n_right)
+        if not full:
+            figures["rate_at_most"] = self._among_themselves(blocks, truth, starts, cols, weights)
         figures |= {
             "truth_among_candidates": (
                 ranks.holds(reach, blocks, truth) if within_both is None else within_both.holds(blocks, truth)
@@ -315,6 +326,22 @@ class RankAttack(Attack):
             where=number > 0,
         )
         return Links(match, weight, nearest, blocks.pairs)
+
+    def _among_themselves(
+        self, blocks: Blocks, truth: IntArray, starts: IntArray, cols: IntArray, weights: FloatArray
+    ) -> float:
+        """The rate if he were told which released records are those of the persons attacked.
+
+        Who isn't attacked takes no record away from those who are; an assignment of everybody would find
+        more of them, and no more than this.
+        """
+        theirs = np.zeros(int(max(truth.max(initial=-1), blocks.right.max(initial=-1))) + 1, np.bool_)
+        theirs[truth[blocks.left]] = True
+        held = theirs[blocks.right[cols]]
+        rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[held]
+        fewer = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(starts) - 1))])
+        links = self._links(blocks, truth, fewer.astype(np.int64), cols[held], weights[held])
+        return float((links.match[blocks.left] == truth[blocks.left]).mean())
 
     def _certain(
         self,

@@ -36,6 +36,8 @@ class Tried:
     result: Result | None
     seconds: float
     reason: str = ""
+    told: bool = False
+    """Whether it uses the parameters of a step, which nobody has unless they are published."""
 
     @property
     def label(self) -> str:
@@ -74,6 +76,13 @@ class Battery:
     def plot(self) -> Picture:
         """The rate of every attack, with its interval and chance."""
         return picture_of(battery_rows(self.tried), "what each attack finds")
+
+    def strongest_of(self, *, told: bool) -> Tried | None:
+        """The strongest among the attacks that use a step's parameters, or among those that don't."""
+        ran = [
+            t for t in self.tried if t.result is not None and t.attack.finds == "records" and t.told == told
+        ]
+        return max(ran, key=lambda t: t.result.value if t.result else -1.0, default=None)
 
     def to_frame(self) -> pl.DataFrame:
         """One row an attack."""
@@ -134,13 +143,22 @@ def fitting_attacks(
     intruder = what_he_knows(original, masked, known=known, block_on=block_on, share_known=share_known)
     kinds = [cls for cls in registry.measures().values() if issubclass(cls, Attack)]
     out = [attack for cls in kinds for attack in cls.fitting(original, masked, intruder)]
+    out += _told(kinds, original, steps, intruder)
+    return [a for k, a in enumerate(out) if a not in out[:k]], intruder
+
+
+def _told(
+    kinds: Sequence[type[Attack]], original: Microdata, steps: Sequence[Mask], intruder: Intruder
+) -> list[Attack]:
+    """The attacks of somebody who knows the steps and their parameters."""
+    out: list[Attack] = []
     for step in steps:
         for cls in kinds:
             try:
                 out += cls.against(step, original, intruder)
             except SfumatoError:  # the step was given other columns, or another type, by the one before
                 continue
-    return [a for k, a in enumerate(out) if a not in out[:k]], intruder
+    return out
 
 
 def what_he_knows(
@@ -202,6 +220,8 @@ def run_battery(
         first, second, steps, known=known, block_on=block_on, share_known=share_known
     )
     attacks = [a for a in attacks if finds is None or a.finds == finds]
+    kinds = list(dict.fromkeys(type(a) for a in attacks))
+    untold = [a for cls in kinds for a in cls.fitting(first, second, intruder)]
     pairs = make_blocks(first, second, intruder.block_on, as_seed(seed).draws("battery")).pairs
     tried = []
     for number, attack in enumerate(attacks):
@@ -220,7 +240,7 @@ def run_battery(
                 result, reason = attack.measure(first, second, seed=seed), ""
         except SfumatoError as problem:
             result, reason = None, problem.message
-        tried.append(Tried(attack, result, time.perf_counter() - begin, reason))
+        tried.append(Tried(attack, result, time.perf_counter() - begin, reason, attack not in untold))
     tried.sort(key=lambda t: (t.attack.finds != "records", -(t.result.value if t.result else -1.0)))
     return Battery(tuple(tried), intruder.values, intruder.block_on)
 

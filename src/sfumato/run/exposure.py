@@ -83,6 +83,7 @@ def exposure(
         interval = strongest.result.interval if strongest.result else None
         figures |= {"rate": rate, "measured": measured, "attack": strongest.label, "attacked": attacked}
         breakdown = battery.to_frame()
+        figures |= price_of_parameters(battery)
     if "gain" in wanted:
         gain, why = _gain(data, again, masks, drop, people, numbers_known, seed)
         figures |= gain_figures(gain)
@@ -127,6 +128,35 @@ def judged_rate(battery: Battery, group: int | None) -> tuple[float, float, str]
     if measured <= bound + luck:
         return bound, measured, f"{said}, within the sampling error of the {100 * bound:.3g}% that is proved"
     return measured, measured, f"{said}, more than the {100 * bound:.3g}% that the mask promises"
+
+
+def price_of_parameters(battery: Battery) -> dict[str, float | str]:
+    """The strongest rates of attacks that use parameters of the steps, and of those that use none."""
+    out: dict[str, float | str] = {}
+    for which, told in (("with", True), ("without", False)):
+        best = battery.strongest_of(told=told)
+        if best is not None and best.result is not None:
+            out |= {
+                f"rate_{which}_parameters": float(best.result.value),
+                f"attack_{which}_parameters": best.label,
+            }
+    return out
+
+
+def price(found: Result) -> str:
+    """What it costs to publish the parameters, in words."""
+    figures = found.figures
+    without = figures.get("rate_without_parameters", 0.0)
+    if "rate_with_parameters" not in figures:
+        return f"no attack here uses them; without them {100 * without:.1f}% are found"
+    told = figures["rate_with_parameters"]
+    who = (
+        f"whoever uses them finds {100 * told:.1f}% ({figures['attack_with_parameters']}), "
+        f"whoever hasn't got them {100 * without:.1f}%"
+    )
+    if "attack_without_parameters" in figures:
+        who += f" ({figures['attack_without_parameters']})"
+    return who
 
 
 def _gain(

@@ -26,6 +26,7 @@ from sfumato.errors import (
     MeasureError,
     Problem,
     SchemaError,
+    SfumatoError,
     SfumatoWarning,
     did_you_mean,
 )
@@ -35,7 +36,7 @@ from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
 from sfumato.run.board import board
 from sfumato.run.derivable import WAY_OUT, Derivation, derivable
-from sfumato.run.exposure import WHOLE, exposure, least_group
+from sfumato.run.exposure import WHOLE, exposure, least_group, price
 from sfumato.run.face import picture_in, run_face, run_words
 from sfumato.run.formulas import formulas
 from sfumato.run.predictable import predictable
@@ -237,20 +238,28 @@ def carry_out(
             if earlier is not None:
                 before[label] = earlier
     wanted = [x.figure for x in plan.limits if x.measure == BATTERY]
-    if measure and wanted:
-        # The limits on the battery need no [[measure]]: the battery is whatever fits the file.
+    published = plan.release.publish_parameters and bool(plan.steps)
+    if measure and (wanted or published):
+        # The limits on the battery need no [[measure]]: the battery is whatever fits the file. To publish
+        # parameters has a price, which it tells as well.
         tell("battery", parts - 1, parts)
-        found = exposure(
-            data,
-            current,
-            [(r.mask, r.notes) for r in records],
-            lambda part, other: _again(plan, part, other),
-            drop=plan.release.drop,
-            wanted=wanted,
-            records=attacked,
-            numbers_known=None if plan.audience is None else audience(plan.audience).numbers_known,
-        )
-        results.append(found)
+        try:
+            found = exposure(
+                data,
+                current,
+                [(r.mask, r.notes) for r in records],
+                lambda part, other: _again(plan, part, other),
+                drop=plan.release.drop,
+                wanted=wanted or ["rate"],
+                records=attacked,
+                numbers_known=None if plan.audience is None else audience(plan.audience).numbers_known,
+            )
+            results.append(found)
+            said += [f"the parameters are published: {price(found)}"] if published else []
+        except SfumatoError as problem:
+            if wanted:
+                raise
+            said.append(f"what it costs to publish the parameters can't be measured: {problem.message}")
     limits = judged_limits(plan.limits, Results(results)) if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
