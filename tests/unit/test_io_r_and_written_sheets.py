@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.plan.check import vet
+from sfumato.plan.check import data_problems
 
 rdata = pytest.importorskip("rdata")
 
@@ -131,6 +131,6 @@ def test_a_panels_id_is_no_mistake() -> None:
         {"pid": np.repeat(np.arange(40), 3), "wave": np.tile([1, 2, 3], 40), "pay": range(120)}
     )
     panel = sf.Microdata(frame, sf.Schema(id="pid", sensitive=["pay"]))
-    assert not [p for p in vet(panel) if "isn't unique" in p.message]
+    assert not [p for p in data_problems(panel) if "isn't unique" in p.message]
     doubled = panel.with_frame(frame.with_columns(wave=pl.lit(1)))
-    assert [p for p in vet(doubled) if "isn't unique" in p.message]
+    assert [p for p in data_problems(doubled) if "isn't unique" in p.message]
