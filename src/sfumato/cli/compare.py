@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sfumato.cli.command import OK, print_json, progress, say
+from sfumato.cli.command import FAILED, OK, print_json, progress, say
 from sfumato.drawing.grid import grid
 
 OVERLAPS = "overlaps.csv"
@@ -15,6 +15,8 @@ EXAMPLE = """  sfumato compare people.toml --vary incomes.window_percent=2,5,10,
   sfumato compare people.toml --vary window_percent=1:15:1 --max-risk 0.1 --out maps/people
   sfumato compare people.toml --vary a.rate_percent=1:9:1 --vary b.window_percent=1:9:1 --search
   sfumato compare swap.toml noise.toml shuffle.toml --out maps/all    (several plans on one map)
+  sfumato compare swap.toml noise.toml --search --for public         (least loss within limits)
+  sfumato compare people.toml --masks --for public --save-plan best.toml   (over compositions of masks)
   sfumato compare swap.toml --vary n_swap=20,40 --replicates 100 --out tables   (J of its interval_overlap)"""
 
 
@@ -49,6 +51,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=35.0,
         help="of --search: at most so many of the grid's runs (35)",
     )
+    parser.add_argument(
+        "--for",
+        dest="audience",
+        choices=("public", "research"),
+        help="of several plans, or with --masks: find the one of least loss within these limits",
+    )
+    parser.add_argument(
+        "--masks",
+        action="store_true",
+        help="try compositions too: recode, suppress, then swap, noise or averages; and shuffles",
+    )
+    parser.add_argument(
+        "--keep", action="append", default=[], metavar="FORMULA", help="an analysis that counts in the loss"
+    )
+    parser.add_argument("--save-plan", metavar="PLAN", help="of --for: write the plan that was found")
     parser.add_argument("--processes", type=int, help="how many processes (all cores)")
     parser.add_argument("--out", help="a folder for the runs (to go on later), the map and the table")
     parser.add_argument("--json", action="store_true", help="print the frontier as JSON")
@@ -61,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from sfumato.plan.plan import Plan
 
     vary = dict(parse_vary(word) for word in args.vary)
-    if len(args.plan) > 1:
+    if len(args.plan) > 1 or args.masks or args.audience:
         return _several(args, vary)
     args.plan = args.plan[0]
     plan = Plan.load(args.plan)
@@ -135,10 +152,10 @@ def _several(args: argparse.Namespace, vary: dict[str, list[Any]]) -> int:
     from sfumato.experiment.side_by_side import points, side_by_side
     from sfumato.plan.plan import Plan
 
-    if args.search or args.risk or args.loss:
+    if args.risk or args.loss or (args.search and not args.audience):
         raise ParameterError(
             "several plans are compared by one loss and one intruder",
-            hint="--search, --risk and --loss go with one plan",
+            hint="--risk and --loss go with one plan; --search of several needs limits: --for public",
         )
     plans: dict[str, Plan] = {}
     used: set[str] = set()
@@ -156,17 +173,43 @@ def _several(args: argparse.Namespace, vary: dict[str, list[Any]]) -> int:
     files = {p.data_file().resolve() for p in plans.values()}
     if len(files) > 1:
         raise ParameterError("the plans are for different files", hint="a map compares plans for one file")
-    data = next(iter(plans.values())).data()
+    first = next(iter(plans.values()))
+    data = first.data()
+    if args.masks:
+        from sfumato.experiment.least_loss import compositions
+
+        plans = {label: p for label, p in plans.items() if p.steps} | compositions(first, data)
+    chosen = None
     with progress(args.json) as tell:
-        placed = side_by_side(plans, data, replicates=args.replicates, seed=args.seed, progress=tell)
+        if args.audience:
+            from sfumato.experiment.least_loss import least_loss
+            from sfumato.plan.audience import audience
+
+            chosen = least_loss(
+                plans,
+                data,
+                audience(args.audience).limits(),
+                keep=args.keep,
+                audience=args.audience,
+                seed=args.seed,
+                progress=tell,
+            )
+            placed = list(chosen.placed)
+        else:
+            placed = side_by_side(
+                plans, data, keep=args.keep, replicates=args.replicates, seed=args.seed, progress=tell
+            )
     found = points(placed)
+    if chosen is not None and chosen.run is not None and args.save_plan:
+        chosen.run.plan.save(args.save_plan)
     if args.out:
         Path(args.out).mkdir(parents=True, exist_ok=True)
         write_map(Path(args.out), "Several plans", found)
     if args.json:
         refused = {p.label: p.problem for p in placed if p.problem}
-        print_json({"ok": True, **found, "refused": refused})
-        return OK
+        told = {} if chosen is None else {"best": chosen.best, "tried": [vars(t) for t in chosen.tried]}
+        print_json({"ok": chosen is None or chosen.best is not None, **found, "refused": refused, **told})
+        return OK if chosen is None or chosen.best is not None else FAILED
     _show(found)
     for one in placed:
         if one.problem:
@@ -174,6 +217,23 @@ def _several(args: argparse.Namespace, vary: dict[str, list[Any]]) -> int:
     say("(the quick intruder puts plans side by side; the battery of `sfumato attack` finds more on swaps)")
     if args.out:
         say(f"map: {Path(args.out) / 'map.html'}")
+    return OK if chosen is None else _say_best(chosen, args)
+
+
+def _say_best(chosen: Any, args: argparse.Namespace) -> int:
+    """What was carried out with the full battery, in the order of loss, and what holds."""
+    say("", f"with the full battery, by the limits of a {args.audience} file, least loss first:")
+    for one in chosen.tried:
+        figures = ", ".join(f"{k} {v:.3g}" for k, v in one.figures.items())
+        outcome = f"refused: {one.problem}" if one.problem else f"{figures}: misses {', '.join(one.misses)}"
+        if not one.problem and not one.misses:
+            outcome = f"{figures}: holds"
+        say(f"  {one.label} (loss {one.loss:.3f}): {outcome}")
+    if chosen.best is None:
+        left = "" if chosen.settled else ", and those of more loss weren't tried"
+        say(f"none of the plans meets the limits{left}; `sfumato protect` looks further")
+        return FAILED
+    say(f"best: {chosen.best}" + (f" (written to {args.save_plan})" if args.save_plan else ""))
     return OK
 
 

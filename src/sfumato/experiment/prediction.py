@@ -76,6 +76,25 @@ class Surface:
     def error(self) -> FloatArray:
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
+    def held_to(self, places: Sequence[int], values: Sequence[float]) -> Surface:
+        """The surface with each point that was run where its own runs put it, if it is far from them.
+
+        A surface that is smooth can't follow a jump (a plan that changes nothing loses nothing, the next one
+        something): where it is more than two errors of their mean from a point's runs, or where these are all
+        the same, the runs count.
+        """
+        y, at = np.asarray(values, dtype=np.float64), np.asarray(places)
+        mean, covariance = self.mean.copy(), self.covariance.copy()
+        for k in np.unique(at):
+            own = y[at == k]
+            exact = bool((own == own[0]).all()) and (len(own) > 1 or own[0] == 0.0)
+            error = 0.0 if exact else float(self.noise[k]) / math.sqrt(len(own))
+            if exact or abs(mean[k] - own.mean()) > 2 * error:
+                mean[k] = own.mean()
+                covariance[k, :] = covariance[:, k] = 0.0
+                covariance[k, k] = error**2
+        return replace(self, mean=mean, covariance=covariance)
+
     def draws(self, normals: FloatArray) -> FloatArray:
         """Surfaces that the runs allow, one a column of ``normals`` (points × draws)."""
         values, vectors = np.linalg.eigh(self.covariance)

@@ -104,8 +104,9 @@ class _View:
         tried = {self.place[label] for label in outcome.frame["point"]}
         self.refused = np.array([k in tried and not self.runs[k] for k in range(self.count)], dtype=np.bool_)
         self.surfaces: list[Surface] = [
-            fit_surface(self.apart, [self.place[label] for label in t["point"]], t["value"].to_list())
+            fit_surface(self.apart, places, values).held_to(places, values)
             for t in tables
+            for places, values in [([self.place[label] for label in t["point"]], t["value"].to_list())]
         ]
 
     @staticmethod
