@@ -1,4 +1,4 @@
-"""Pages that are made, not written: the home page from the README, a page for each mask and measure.
+"""Pages that are made, not written: a page for each mask and measure, and all commands, plan keys, classes.
 
 The parts of the navigation that grow by themselves (benchmarks, rerun papers, reference) are filled
 from what is there, so that no page can be forgotten.
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+
+from sfumato.plan.json_schema import plan_schema
 
 
 def on_config(config: Any) -> Any:
@@ -42,17 +44,11 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def home(readme: str) -> str:
-    """The README as the site's first page: links into docs/ lose that folder, links beside it go."""
-    text = re.sub(r"\]\(docs/", "](", readme)
-    return re.sub(r"\[([^\]]+)\]\((?!https?:)[A-Z]+(\.md)?\)", r"\1", text)
-
-
 def on_files(files: Files, config: Any) -> Files:
     from sfumato import registry
 
-    readme = Path(config["config_file_path"]).with_name("README.md").read_text(encoding="utf-8")
-    files.append(File.generated(config, "index.md", content=home(readme)))
+    for name, content in (("commands", commands()), ("plan", plan_keys()), ("classes", classes())):
+        files.append(File.generated(config, f"reference/{name}.md", content=content))
     for kind, word, there in (
         ("masks", "mask", registry.masks()),
         ("measures", "measure", registry.measures()),
@@ -62,6 +58,155 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, f"reference/{kind}/{name}.md", content=content))
         files.append(File.generated(config, f"reference/{kind}/index.md", content=index(kind, there)))
     return files
+
+
+def commands() -> str:
+    """Every command as its own help says it."""
+    import importlib
+
+    from sfumato.cli.command import parser_for
+    from sfumato.cli.commands import present
+
+    lines = [
+        "# Commands",
+        "",
+        "Every command has `--help` with an example. Exit codes: 0 done, 1 a limit or guarantee failed,",
+        "2 bad usage or input. `--json` prints one document where a program may read it.",
+        "",
+    ]
+    for name, about_it in present().items():
+        help_text = parser_for(name, importlib.import_module(f"sfumato.cli.{name}")).format_help()
+        lines += [
+            f"## sfumato {name}",
+            "",
+            f"{about_it[:1].upper()}{about_it[1:]}.",
+            "",
+            "```text",
+            help_text.rstrip(),
+        ]
+        lines += ["```", ""]
+    return "\n".join(lines)
+
+
+def plan_keys() -> str:
+    """Every key of a plan, from the JSON Schema that editors and `sfumato check` share."""
+    lines = [
+        "# Plan keys",
+        "",
+        "What a plan may say, from the schema that editors use; [plans](../plans.md) explains it. Steps and",
+        "measures take the parameters of [their mask](masks/index.md) or [measure](measures/index.md).",
+        "",
+        "| key | type | what it is |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{key}` | {kind} | {words} |" for key, kind, words in keys(plan_schema())]
+    return "\n".join(lines) + "\n"
+
+
+def keys(part: dict[str, Any], place: str = "") -> list[tuple[str, str, str]]:
+    """The keys below this one, tables within tables as dotted names; NAME stands for a column or measure."""
+    told = {"variables.NAME.": in_docstring("Variable")} | {"roles.": ROLE_WORDS}
+    out: list[tuple[str, str, str]] = []
+    for name, inner in part.get("properties", {}).items():
+        key = f"{place}{name}"
+        words = str(inner.get("description") or told.get(place, {}).get(name, "")).replace("|", "\\|")
+        if "enum" in inner:
+            words = f"{words} One of {', '.join(f'`{v}`' for v in inner['enum'])}.".strip()
+        kind = inner.get("type") or (
+            "a choice" if "enum" in inner else "text or list" if "anyOf" in inner else ""
+        )
+        out.append((key, str(kind), " ".join(words.split())))
+        if name not in ("step", "measure"):
+            out += keys(inner, f"{key}.")
+    more = part.get("additionalProperties")
+    for inner in [more] if isinstance(more, dict) else []:
+        for shape in inner.get("anyOf", [inner]):
+            out += keys(shape, f"{place}NAME.")
+    return list(dict.fromkeys(out))
+
+
+ROLE_WORDS = {
+    "id": "The record's own number; never released as it is.",
+    "keys": "Columns that somebody may know of a person.",
+    "sensitive": "Columns that nobody should learn.",
+    "geography": "Areas, coarse to fine.",
+    "household": "The household's number.",
+    "weight": "The sampling weight.",
+    "strata": "Groups that nothing crosses.",
+}
+
+
+def in_docstring(name: str) -> dict[str, str]:
+    """The parameters that a class of the schema explains in its docstring."""
+    import sfumato as sf
+
+    _, _, block = inspect.cleandoc(getattr(sf, name).__doc__ or "").partition("----------\n")
+    out: dict[str, str] = {}
+    names: list[str] = []
+    for line in block.splitlines():
+        if line and not line.startswith(" "):
+            names = [n.strip() for n in line.split(",")]
+        elif line.strip():
+            for n in names:
+                out[n] = f"{out.get(n, '')} {line.strip()}".strip()
+    return out
+
+
+def classes() -> str:
+    """The public classes and functions that aren't masks or measures: docstring, signature, methods."""
+    import sfumato as sf
+
+    lines = [
+        "# Classes and functions",
+        "",
+        "[Masks](masks/index.md) and [measures](measures/index.md) have pages of their own.",
+        "",
+    ]
+    for name in sorted(sf._HOME, key=str.casefold):
+        what = getattr(sf, name)
+        lines += [f"## sf.{name}", "", "```python-signature", f"sf.{name}{signature(what)}", "```", ""]
+        lines += [*described(what), ""]
+        if not isinstance(what, type):
+            continue
+        for method, value in sorted(vars(what).items()):
+            if method.startswith("_") or not (callable(value) or isinstance(value, (property, classmethod))):
+                continue
+            text = inspect.getdoc(getattr(what, method)) or ""
+            call = "" if isinstance(value, property) else signature(getattr(what, method))
+            first = text.split("\n\n")[0].replace("\n", " ") or "–"
+            lines.append(f"- `{method}{call}`: {first}")
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def signature(what: Any) -> str:
+    """The parameters and their defaults; what each is stands in the docstring."""
+    try:
+        there = inspect.signature(what).parameters.values()
+    except (TypeError, ValueError):
+        return "(…)"
+    words, starred = [], False
+    for p in there:
+        if p.name == "self":
+            continue
+        if p.kind is p.KEYWORD_ONLY and not starred and not any(w.startswith("*") for w in words):
+            words.append("*")
+            starred = True
+        star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        default = p.default
+        simple = default is None or isinstance(default, (bool, int, float, str, tuple))
+        shown = "" if default is p.empty else f"={default!r}" if simple else "=…"
+        words.append(f"{star}{p.name}{shown}")
+    return f"({', '.join(words)})"
+
+
+def described(what: Any) -> list[str]:
+    text, example = split_example(inspect.cleandoc(what.__doc__ or ""))
+    text, found, block = text.partition("Parameters\n----------\n")
+    if found:
+        items = re.findall(r"^(\S[^\n]*)\n((?:[ ]{4}[^\n]*\n?)+)", block, re.M)
+        text += "\n".join(f"- `{name}`: {' '.join(about_it.split())}" for name, about_it in items)
+    return [text, *(["", "```pycon", example, "```"] if example else [])]
 
 
 def index(kind: str, there: dict[str, type]) -> str:

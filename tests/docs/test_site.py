@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,10 +15,57 @@ hooks = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(hooks)
 
 
-def test_the_home_page_is_the_readme_with_links_of_the_site() -> None:
-    text = hooks.home("[plans](docs/plans.md), [CONTRIBUTING](CONTRIBUTING.md), [paper](https://x.org/a.md)")
-    assert text == "[plans](plans.md), CONTRIBUTING, [paper](https://x.org/a.md)"
-    assert "](docs/" not in hooks.home((ROOT / "README.md").read_text(encoding="utf-8"))
+def test_every_command_key_and_class_is_in_the_reference() -> None:
+    """From the code, so that nothing can be forgotten and nothing stays that is gone."""
+    import sfumato as sf
+    from sfumato.cli.commands import present
+    from sfumato.data.schema import ROLES, Variable
+
+    page = hooks.commands()
+    for name in present():
+        assert f"## sfumato {name}" in page
+    assert "--released FILE" in page
+    keys = {key for key, _, _ in hooks.keys(hooks.plan_schema())}
+    assert {f"roles.{r}" for r in ROLES} <= keys
+    assert {f"variables.NAME.{f.name}" for f in dataclasses.fields(Variable)} <= keys
+    assert {"limits.NAME.NAME.at_most", "release.drop", "data"} <= keys
+    classes = hooks.classes()
+    for name in sf._HOME:
+        assert f"## sf.{name}" in classes
+    assert "`plot(" in classes
+
+
+def test_pages_named_in_the_navigation_are_there_and_none_is_left_out() -> None:
+    import yaml
+
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    nav = yaml.safe_load(text.replace("!!python/name:", ""))["nav"]
+
+    def leaves(entry: object) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        parts = entry.values() if isinstance(entry, dict) else entry
+        return [leaf for part in parts for leaf in leaves(part)]  # type: ignore[attr-defined]
+
+    named = set(leaves(nav))
+    made = {"reference/plan.md", "reference/commands.md", "reference/classes.md"}
+    folders = tuple(n for n in named if n.endswith("/"))
+    for name in named - made - set(folders):
+        assert (ROOT / "docs" / name).is_file(), name
+    for path in (ROOT / "docs").rglob("*.md"):
+        name = path.relative_to(ROOT / "docs").as_posix()
+        assert name in named or name.startswith(folders), name
+
+
+def test_the_pictures_on_the_pages_are_there() -> None:
+    """Made by docs/pictures.py; each with a style of its own and words for those who can't see it."""
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")]
+    named = {m for p in pages for m in re.findall(r"pictures/([\w-]+\.svg)", p.read_text(encoding="utf-8"))}
+    assert named
+    for name in named:
+        text = (ROOT / "docs" / "pictures" / name).read_text(encoding="utf-8")
+        assert "<style>" in text
+        assert "aria-label" in text
 
 
 def test_folders_in_the_navigation_are_filled(tmp_path: Path) -> None:

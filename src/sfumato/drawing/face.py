@@ -30,7 +30,7 @@ background:none;color:inherit;vertical-align:top;max-width:34em;white-space:norm
 .sf-face .good{{color:var(--sf-move);}}
 .sf-face .bad{{color:var(--sf-after);}}
 .sf-face .charts{{display:flex;flex-wrap:wrap;gap:16px;}}
-.sf-face svg.sf-chart{{flex:1 1 320px;max-width:860px;height:auto;}}
+.sf-face svg.sf-chart{{flex:1 1 320px;max-width:640px;height:auto;}}
 .sf-face code{{background:none;color:inherit;font-size:0.95em;}}
 """
 

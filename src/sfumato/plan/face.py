@@ -43,6 +43,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{str(k).replace('_', ' ')} {_plain(v)}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
-        words = ", ".join(_plain(v) for v in value)
+        words = ", ".join(_plain(v) for v in value) or "none"
         return words if len(words) <= 120 else words[:117] + "…"
     return str(value)
