@@ -531,7 +531,8 @@ def test_keys_that_stay_households_and_weights_are_warned_of() -> None:
     ]
     assert any("SEX stays" in m for m in said)
     assert any("weight WEALTH stays" in m for m in said)
-    assert any("shuffled one by one" in m for m in said)
+    step = sf.ClusterShuffle(columns=["AGE", "WAGE"], within=["SCHOOL"])
+    assert any("masks persons one by one" in p.message for p in step.check_household(data.schema))
 
 
 # -- what it keeps --------------------------------------------------------------------------------
@@ -711,3 +712,48 @@ def test_a_declared_equality_is_kept_as_often_and_a_declared_order_always() -> N
     assert (frame["PAY"] == frame["WAGE"]).sum() == (data.frame["PAY"] == data.frame["WAGE"]).sum()
     assert (frame["NET"] <= frame["WAGE"]).all()
     assert (frame["WAGE"] != data.frame["WAGE"]).mean() > 0.5
+
+
+# -- span, sums, offers ---------------------------------------------------------------------------
+
+
+def test_span_joins_clusters_until_their_values_span_enough() -> None:
+    rng = np.random.default_rng(4)
+    x = np.sort(rng.normal(size=400))
+    frame = pl.DataFrame({"X": x, "PAY": np.round(x * 100 + rng.normal(size=400)).astype(int)})
+    data = Microdata(frame, sf.Schema(sensitive=["PAY"]))
+    told = {"columns": ["X", "PAY"], "smallest": 10, "blind": [], "blur": 0}
+    rank = pl.Series(frame["PAY"]).rank("average").to_numpy() / 400
+    for percent, fewest in ((0.0, 20), (30.0, 1)):
+        label = labels(sf.ClusterShuffle(**told, span_percent=percent), data)  # type: ignore[arg-type]
+        spans = [np.ptp(rank[label == g]) for g in np.unique(label)]
+        assert min(spans) >= percent / 100 - 1 / 400
+        assert len(spans) >= fewest
+    assert min(spans) >= 0.3 - 1 / 400
+
+
+def test_a_total_can_be_the_sum_of_its_parts_alone() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(0, 1000, 200), rng.integers(0, 1000, 200)
+    more = np.where(np.arange(200) % 4 == 0, 7, 0)
+    frame = pl.DataFrame({"A": a, "B": b, "T": a + b + more})
+    schema = sf.Schema(variables={"T": {"sum_of": ["A", "B"], "residual": True}})
+    data = Microdata(frame, schema)
+    kept = sf.ClusterShuffle(columns=["A", "B"], smallest=10, blur=0).mask(data, seed=1).frame
+    assert ((kept["T"] - kept["A"] - kept["B"]) == 7).sum() == 50
+    step = sf.ClusterShuffle(columns=["A", "B"], smallest=10, blur=0, sum_rule="rebuild")
+    plain = step.mask(data, seed=1).frame
+    assert (plain["T"] == plain["A"] + plain["B"]).all()
+
+
+def test_what_nobody_declared_is_offered_before() -> None:
+    rng = np.random.default_rng(6)
+    pay = rng.integers(100, 1000, 500)
+    frame = pl.DataFrame({"PAY": pay, "TAX": (pay * rng.uniform(0, 1, 500)).astype(int)})
+    mask = sf.ClusterShuffle(columns=["PAY", "TAX"], blind=[])
+    said = mask.foresees(Microdata(frame))
+    assert [p.hint for p in said] == ['`edits = ["TAX <= PAY"]` under variables.TAX keeps it']
+    declared = Microdata(frame, sf.Schema(variables={"TAX": {"edits": ["TAX <= PAY"]}}))
+    assert not mask.foresees(declared)
+    off = frame.with_columns(pl.when(pl.int_range(500) == 3).then(2000).otherwise("TAX").alias("TAX"))
+    assert "99.80% of the records" in mask.foresees(Microdata(off))[0].message

@@ -93,6 +93,8 @@ class Grouped(Fact):
     """Whether the groups are of whole units, which were dealt in blocks."""
     spread: int = 1
     """How many different values of each sensitive column a group has at least."""
+    span_percent: float = 0.0
+    """How many percent of a sensitive number's ranks a group's values span at least."""
 
 
 F = TypeVar("F", bound=Fact)

@@ -37,6 +37,7 @@ from sfumato.contract.context import Context, Told
 from sfumato.contract.disclosure import Fact, Kept
 from sfumato.contract.guarantees import Check, Guarantee, NothingLost, RuleKept, SameRecords, Untouched
 from sfumato.data.digest import records_digest
+from sfumato.data.edit_check import broken, edits_of
 from sfumato.data.follow import alone, follow, followers
 from sfumato.data.microdata import Microdata, as_microdata, refuse_extremes
 from sfumato.data.rules import judgeable, rules_of, strict
@@ -291,6 +292,8 @@ class Mask(Told):
             if notes.log is not None:
                 promised += self.logged(data, notes.log)
             checks = [g.check(data, masked) for g in promised]
+            for sentence in _broken_edits(data, masked, self.touches(data)):
+                notes.warn(sentence)
             for column in (c for c in self.touches(data) if c in data.columns):
                 word = below_zero(data, masked, column)
                 if word is not None:
@@ -309,6 +312,17 @@ class Mask(Told):
                 hint=f"nothing was released; {_blame(data, self.touches(data))}",
             )
         return masked, notes, checks
+
+
+def _broken_edits(before: Microdata, after: Microdata, touched: Sequence[str]) -> list[str]:
+    """A sentence on every declared edit that more records break than before."""
+    out = []
+    for edit in edits_of(before.schema):
+        if edit.columns & set(touched) and edit.columns <= set(after.columns):
+            was, now = (int(broken(edit, d).sum()) for d in (before, after))
+            if now > was:
+                out.append(f"the edit {edit} is broken in {now:,} records, before in {was:,}")
+    return out
 
 
 _NARROW: Final = (pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Float32)

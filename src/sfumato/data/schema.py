@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
+from sfumato.data.edits import parsed
 from sfumato.errors import SchemaError, did_you_mean, suggesting
 
 Kind: TypeAlias = Literal["categorical", "ordinal", "continuous"]
@@ -82,6 +83,9 @@ class Variable:
         The name of a column that flags imputed values (any non-zero value).
     label, labels
         The variable's label, and the labels of its codes.
+    edits
+        What must hold between it and other columns, or members of a household: ``"TAX <= INCOME"``,
+        ``"WAGE == 0 if AGE < 16"``, ``"AGE[RELATION == 3] <= AGE[RELATION == 1] - 12"``.
     """
 
     kind: Kind | None = None
@@ -98,6 +102,7 @@ class Variable:
     imputed: str | None = None
     label: str | None = None
     labels: Mapping[Code, str] = field(default_factory=dict)
+    edits: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -105,6 +110,9 @@ class Variable:
         set_(self, "sum_of", tuple(_listed(self.sum_of)))
         set_(self, "ratio_of", tuple(_listed(self.ratio_of)))
         set_(self, "order", tuple(_listed(self.order)))
+        set_(self, "edits", tuple(_listed(self.edits)))
+        for text in self.edits:
+            parsed(text)
         if not isinstance(self.labels, Mapping):
             raise SchemaError(f"`labels` must be a table of codes and texts, not {self.labels!r}")
         for code, text in self.labels.items():
@@ -224,6 +232,13 @@ class Schema:
                 raise SchemaError(f"`{role}` must name one column, not {value!r}")
         set_(self, "variables", MappingProxyType({n: as_variable(n, v) for n, v in self.variables.items()}))
         for total, variable in self.variables.items():
+            for text in variable.edits:
+                if self.household is None and parsed(text).members > 1:
+                    raise SchemaError(
+                        f"the edit {text!r} speaks of members of a household, and the schema names none",
+                        hint="name the column of households in the role `household`",
+                        parameter=f"variables.{total}.edits",
+                    )
             if total in variable.sum_of:
                 raise SchemaError(f"{total} can't be a component of itself")
             if total in variable.ratio_of:
@@ -264,6 +279,9 @@ class Schema:
                 out.setdefault(part, f"variables.{name}.ratio_of")
             if variable.imputed:
                 out.setdefault(variable.imputed, f"variables.{name}.imputed")
+            for text in variable.edits:
+                for part in sorted(parsed(text).columns):
+                    out.setdefault(part, f"variables.{name}.edits")
         return out
 
     def role_of(self, column: str) -> str | None:
@@ -311,6 +329,9 @@ class Schema:
                 variable = replace(variable, ratio_of=(), times=None)
             if variable.imputed not in kept:
                 variable = replace(variable, imputed=None)
+            there = tuple(t for t in variable.edits if _judged(t, kept, roles["household"]))
+            if there != variable.edits:
+                variable = replace(variable, edits=there)
             variables[name] = variable
         return Schema(**roles, variables=variables)
 
@@ -354,6 +375,12 @@ def as_variable(name: str, value: Variable | Mapping[str, Any]) -> Variable:
         ) from None
     except TypeError as problem:
         raise SchemaError(f"variables.{name}: {problem}") from None
+
+
+def _judged(text: str, columns: set[str], household: str | None) -> bool:
+    """Whether a file of these columns has what an edit speaks of."""
+    edit = parsed(text)
+    return edit.columns <= columns and (edit.members == 1 or household is not None)
 
 
 def _listed(value: Any) -> Sequence[Any]:

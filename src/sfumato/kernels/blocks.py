@@ -17,7 +17,7 @@ WordArray = npt.NDArray[np.uint64]
 FloatArray = npt.NDArray[np.float64]
 FeatureArray = npt.NDArray[np.float32]
 
-LESS, AT_MOST, EQUAL, UNEQUAL = 0, 1, 2, 3
+LESS, AT_MOST, EQUAL, UNEQUAL, MORE, AT_LEAST = 0, 1, 2, 3, 4, 5
 _LOW = np.uint64(0xFFFF)
 
 
@@ -42,6 +42,10 @@ def _true(
         return x <= y
     if literal[2] == EQUAL:
         return x == y
+    if literal[2] == MORE:
+        return x > y
+    if literal[2] == AT_LEAST:
+        return x >= y
     return x != y
 
 

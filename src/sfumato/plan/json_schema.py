@@ -79,6 +79,7 @@ def _variable() -> dict[str, Any]:
             "top": _NUMBER,
             "bottom": _NUMBER,
             "sum_of": _NAMES,
+            "edits": _NAMES,
             "residual": {"type": "boolean"},
             "ratio_of": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
             "times": {"type": "number", "exclusiveMinimum": 0},

@@ -76,6 +76,12 @@ class ClusterAttack(Attack):
     )
     blur: int = parameter(3, doc="Numbers of fewer records than this were averaged.", at_least=0)
     spread: int = parameter(1, doc="The least number of different sensitive values a cluster.", at_least=1)
+    span_percent: float = parameter(
+        0,
+        doc="How many percent of a sensitive number's ranks a cluster spanned at least.",
+        at_least=0,
+        below=100,
+    )
     truth: str | None = parameter(
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
     )
@@ -91,6 +97,7 @@ class ClusterAttack(Attack):
                 unit=fact.unit,
                 blur=fact.blur,
                 spread=fact.spread,
+                span_percent=fact.span_percent,
             )
             for fact in of_kind(Grouped, step.discloses(data))
             if fact.deals and not fact.whole
@@ -125,6 +132,7 @@ class ClusterAttack(Attack):
                 within=self.within,
                 unit=self.unit,
                 spread=self.spread,
+                span_percent=self.span_percent,
             )
         except InputError as problem:
             raise MeasureError(problem.message, hint=problem.hint) from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.data.following import Following
-from sfumato.data.microdata import IntArray, Microdata
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.errors import InputError
 from sfumato.parallel import in_threads
 from sfumato.stats.clusters import atoms, digests, gather, in_order
@@ -57,11 +57,13 @@ def partitioned(
     within: Sequence[str] = (),
     unit: str | None = None,
     spread: int = 1,
+    span_percent: float = 0.0,
 ) -> Partition:
     """Clusters of ``smallest`` records or more that are alike in the columns they ``look_at``.
 
     All of it is a function of the values: the order of the file has no part in it. ``spread`` is how
-    many different values each sensitive column has in a cluster at least.
+    many different values each sensitive column has in a cluster at least, ``span_percent`` how many percent
+    of the ranks of one with an order its values span.
     """
     stratum, _ = data.codes(within)
     owner = None if unit is None else data.households(unit)[0]
@@ -73,9 +75,12 @@ def partitioned(
     label = clusters.label[found.of]
     part = np.empty(clusters.n_clusters, np.int64)
     part[clusters.label] = clusters.part
-    if spread > 1:
+    if spread > 1 or span_percent > 0:
         wanted = [c for c in columns if c.name in data.schema.sensitive]
-        label, part = spread_out(label, part, stratum, [c.codes for c in wanted], spread)
+        ranks = [_middle_ranks(c) for c in wanted if c.ordered] if span_percent > 0 else []
+        label, part = spread_out(
+            label, part, stratum, [c.codes for c in wanted], spread, ranks, span_percent / 100
+        )
     digest = digests([c.codes for c in columns], len(data))
     rows = in_order(digest, label)
     start = np.concatenate([[0], np.cumsum(np.bincount(label))])
@@ -127,9 +132,17 @@ def _positions(
 
 
 def spread_out(
-    label: IntArray, part: IntArray, stratum: IntArray, columns: Sequence[CodeArray], least: int
-) -> tuple[IntArray, IntArray]:
-    """Join each cluster with too few different values to its neighbours, until none has too few."""
+    label: IntArray, part: IntArray, stratum: IntArray, columns: Sequence[CodeArray], least: int,
+    ranks: Sequence[FloatArray] = (), span: float = 0.0,
+) -> tuple[IntArray, IntArray]:  # fmt: skip
+    """Join each cluster with too few different values, or whose ranks span too little, to its neighbours,
+    until none is left."""
+    for values in ranks:
+        if (_span(values, stratum, int(stratum.max()) + 1) < span).any():
+            raise InputError(
+                "a stratum's values of a sensitive column span less than `span_percent`",
+                hint="stratify by fewer columns, or lower `span_percent`",
+            )
     for codes in columns:
         few = np.bincount(stratum[_firsts(stratum, codes)]) < least
         if few.any():
@@ -142,6 +155,8 @@ def spread_out(
         short = np.zeros(n, np.bool_)
         for codes in columns:
             short |= np.bincount(label[_firsts(label, codes)], minlength=n) < least
+        for values in ranks:
+            short |= _span(values, label, n) < span
         if not short.any():
             return label, part
         home = np.empty(n, np.int64)
@@ -156,6 +171,21 @@ def spread_out(
         fresh = np.empty(number[-1] + 1, np.int64)
         fresh[number[::-1]] = part[::-1]
         label, part = number[label], fresh
+
+
+def _middle_ranks(levels: Levels) -> FloatArray:
+    """Each record's middle rank, as a share of the records; NaN where it is missing."""
+    share = (np.cumsum(levels.counts) - levels.counts / 2) / max(int(levels.counts.sum()), 1)
+    return np.asarray(np.where(levels.missing, np.nan, share)[levels.codes])
+
+
+def _span(values: FloatArray, group: IntArray, n: int) -> FloatArray:
+    """How far apart the values of each group are."""
+    low, high = np.full(n, np.inf), np.full(n, -np.inf)
+    ok = np.isfinite(values)
+    np.minimum.at(low, group[ok], values[ok])
+    np.maximum.at(high, group[ok], values[ok])
+    return np.where(np.isfinite(low), high - low, 0.0)
 
 
 def _firsts(group: IntArray, codes: CodeArray) -> IntArray:

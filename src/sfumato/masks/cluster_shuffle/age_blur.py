@@ -76,6 +76,9 @@ class AgeBlur:
         both = next(b.end for b in reversed(self.wide.blocks) if b.name in ("couple", "dependants"))
         out = codes.copy()
         out[frozen, :both] = self.wide.codes[frozen, :both]
+        for block in self.wide.blocks:  # what else the edits look at
+            if block.begin >= both and edits.touching(block.begin, block.end):
+                out[frozen, block.begin : block.end] = self.wide.codes[frozen, block.begin : block.end]
         columns = [*self.couple, *self.others]
         if self.least > 1 and columns:
             key = self._key(self.cluster, self.shape, *(self.wide.codes[:, w] for w in self.sexes))

@@ -119,6 +119,11 @@ class Wide:
         """The place of a column in a slot, −1 where there is none."""
         return next((w for w, c in enumerate(self.columns) if c.levels.name == name and c.slot == slot), -1)
 
+    def anywhere(self, name: str, slot: int) -> int:
+        """The place of a column in a slot, or of the household's own column."""
+        at = self.where(name, slot)
+        return at if at >= 0 else self.where(name, -1)
+
     def scores(self, block: Block) -> FloatArray:
         """One number a row by which a block is dealt: the score of its first ordered column, or the sum of
         the amounts of a bundle; 0 where nobody is."""

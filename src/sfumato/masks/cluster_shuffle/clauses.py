@@ -5,15 +5,20 @@ A clause is a list of literals of which one must be true: "x isn't a child, or x
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
+from sfumato.data.edits import Edit
+from sfumato.data.edits import Literal as EditLiteral
 from sfumato.data.microdata import FloatArray, IntArray
-from sfumato.kernels.blocks import AT_MOST, UNEQUAL
+from sfumato.kernels.blocks import AT_LEAST, AT_MOST, EQUAL, LESS, MORE, UNEQUAL
 from sfumato.masks.cluster_shuffle.blocks import KIN, Wide
 from sfumato.masks.cluster_shuffle.members import CHILD, Members
+from sfumato.stats.levels import Levels
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,55 @@ class Clauses:
             for c, clause in enumerate(self.literals)
             if any(begin <= z.column < end or begin <= z.other < end for z in clause)
         ]
+
+
+RELATIONS: Final = {"<": LESS, "<=": AT_MOST, "==": EQUAL, "!=": UNEQUAL, ">": MORE, ">=": AT_LEAST}
+
+
+def add_edits(
+    out: Clauses,
+    edits: Sequence[Edit],
+    where: Callable[[str, int], int],
+    levels: Callable[[int], Levels],
+    slots: Sequence[int],
+) -> None:
+    """The clauses of declared edits: one for each slot, or for each choice of slots for the members.
+
+    ``where`` has the place of a column in a slot (−1 for none), ``levels`` what stands at a place. Edits
+    that speak of columns which aren't dealt are left out.
+    """
+    for edit in edits:
+        for chosen in itertools.permutations(slots, edit.members):
+            made = [_literal(z, chosen, where, levels) for z in edit.literals]
+            if all(z is not None for z in made):
+                out.add(*(z for z in made if z is not None))
+
+
+def _literal(
+    z: EditLiteral,
+    chosen: Sequence[int],
+    where: Callable[[str, int], int],
+    levels: Callable[[int], Levels],
+) -> Literal | None:
+    places = [(-1 if p is None else where(p[0], chosen[p[1]])) for p in (z.left, z.right)]
+    if places[0] < 0 or (z.right is not None and places[1] < 0):
+        return None
+    own = levels(places[0])
+    constant = z.constant
+    if z.right is None and not own.ordered:  # a category: its place among the levels
+        constant = float(next((i for i, v in enumerate(own.values[own.name]) if _same(v, constant)), -1))
+    if isinstance(constant, str):
+        return None
+    return Literal(places[0], places[1], RELATIONS[z.relation], constant)
+
+
+def _same(value: object, constant: float | str) -> bool:
+    if isinstance(constant, str):
+        return str(value) == constant
+    try:
+        return float(value) == constant  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
 
 
 def of_families(wide: Wide, mem: Members, age: str | None) -> Clauses:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from sfumato.contract.disclosure import Fact, Grouped
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
+from sfumato.data.edit_check import edits_of
 from sfumato.data.following import following
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
@@ -20,6 +21,9 @@ from sfumato.draws import Draws
 from sfumato.errors import InputError, MaskError, Problem
 from sfumato.masks.cluster_shuffle.register import logs_in, overlap
 from sfumato.stats.partition import coded_columns
+from sfumato.stats.relations import relations
+
+_OFFERED: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +98,18 @@ class ClusterShuffle(Mask):
         1,
         doc="How many different values a cluster has at least in each sensitive column.",
         at_least=1,
+        public=True,
+    )
+    span_percent: float = parameter(
+        0,
+        doc="How many percent of a sensitive number's ranks a cluster's values span at least.",
+        at_least=0,
+        below=100,
+        public=True,
+    )
+    sum_rule: Literal["residual", "rebuild"] = parameter(
+        "residual",
+        doc="What a total has beyond its parts is dealt like a part, or left away: the total is their sum.",
         public=True,
     )
     certain_percent: float = parameter(
@@ -182,6 +198,15 @@ class ClusterShuffle(Mask):
             out.append(Problem(0, message, hint, "warning"))
         return out
 
+    def foresees(self, data: Microdata) -> list[Problem]:
+        told = following(data.schema, self.columns)
+        tied = [frozenset(rule.members) for rule in told.rules]
+        tied += [frozenset(e.columns) for e in edits_of(data.schema)]
+        return [
+            Problem(0, f"{one}, which isn't declared: it will hold less often", one.hint, "warning")
+            for one in relations(data, told.dealt, tied)[:_OFFERED]
+        ]
+
     def by_household(self, schema: Schema) -> bool:
         """Whether households are dealt whole, in blocks: where the unit is the schema's household."""
         return self.unit is not None and self.unit == schema.household and self.members == "together"
@@ -205,6 +230,7 @@ class ClusterShuffle(Mask):
                 blur=self.blur,
                 unit=self.unit,
                 spread=self.spread,
+                span_percent=self.span_percent,
                 whole=self.by_household(data.schema),
             ),
         )

@@ -15,6 +15,7 @@ import numpy as np
 
 from sfumato.data.microdata import FloatArray, IntArray
 from sfumato.draws import Draws
+from sfumato.masks.cluster_shuffle.edited import Edited
 from sfumato.parallel import in_threads
 from sfumato.stats.levels import CUTS, CodeArray, Levels, features, scores
 
@@ -47,6 +48,8 @@ class Dealt:
     exchanges: int
     rms: float
     worst: float
+    together: int = 0
+    """Rows whose edited columns stay together, where nothing else would keep an edit."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def regions(sizes: IntArray, part: IntArray, least: int) -> list[Region]:
 
 def deal_all(
     codes: CodeArray, cluster: IntArray, found: Sequence[Region], what: Kept, names: Sequence[str],
-    draws: Draws,
+    draws: Draws, edits: Edited | None = None,
 ) -> list[Dealt]:  # fmt: skip
     """Every region, dealt and repaired; ``codes`` are the original's, rows cluster by cluster."""
     return in_threads(
@@ -108,14 +111,16 @@ def deal_all(
             names,
             draws,
             at,
+            edits,
         ),
         range(len(found)),
     )
 
 
 def _deal(
-    codes: CodeArray, cluster: IntArray, begin: int, what: Kept, names: Sequence[str], draws: Draws, at: int
-) -> Dealt:
+    codes: CodeArray, cluster: IntArray, begin: int, what: Kept, names: Sequence[str], draws: Draws, at: int,
+    edits: Edited | None,
+) -> Dealt:  # fmt: skip
     from sfumato.kernels import shuffle
 
     n, p = codes.shape
@@ -135,8 +140,12 @@ def _deal(
         shuffle.deal_column(np.ascontiguousarray(codes[:, j]), start, lots[j], column)
         out[:, j] = column
     del lots
+    together = 0
+    if edits is not None:
+        fixed = edits.mended(codes, out, own, start, draws.stream(stratum=str(at), purpose="mend"))
+        together = int(fixed.sum())
     if what.keep == "none":
-        return Dealt(out, 0, 0.0, 0.0)
+        return Dealt(out, 0, 0.0, 0.0, together)
     first = np.concatenate([[0], np.cumsum([len(t) for t in what.tables])]).astype(np.int64)
     wanted, now = _features(codes, what, first), _features(out, what, first)
     gap = shuffle.moment_gap(now, wanted)
@@ -148,12 +157,16 @@ def _deal(
     exchanges, left = 0, np.inf
     for turn in range(TRIES // _ROUND):
         words = stream.bits(turn * _ROUND * n, _ROUND * n)
-        done, now_left = shuffle.repair(now, first, out, own, start, gap, words, goal)
+        if edits is None:
+            done, now_left = shuffle.repair(now, first, out, own, start, gap, words, goal)
+        else:
+            done, now_left = edits.repaired(now, first, out, own, start, fixed, gap, words, goal)
         exchanges += done
         if now_left <= goal or now_left > (1 - _SLOW) * left:
             break
         left = now_left
-    return Dealt(out, exchanges, float(np.sqrt((gap**2).sum() / count)), float(np.abs(gap).max(initial=0.0)))
+    rms, worst = float(np.sqrt((gap**2).sum() / count)), float(np.abs(gap).max(initial=0.0))
+    return Dealt(out, exchanges, rms, worst, together)
 
 
 def _features(

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.mask import Notes
+from sfumato.data.edit_check import edits_of
 from sfumato.data.following import following
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.rules import RatioOf
@@ -24,7 +25,7 @@ from sfumato.masks.cluster_shuffle.block_deal import (
     repaired,
 )
 from sfumato.masks.cluster_shuffle.blocks import Wide
-from sfumato.masks.cluster_shuffle.clauses import Clauses, of_families
+from sfumato.masks.cluster_shuffle.clauses import Clauses, add_edits, of_families
 from sfumato.masks.cluster_shuffle.deal import MOST_KEPT
 from sfumato.masks.cluster_shuffle.reading import Households, read
 from sfumato.masks.cluster_shuffle.register import people
@@ -53,6 +54,8 @@ def shuffled_households(mask: Settings, data: Microdata, draws: Draws, notes: No
     there = mem.there[rows]
     between = pools(cluster, there, mem.adults)
     edits = of_families(wide, mem, homes.age)
+    slots = range(mem.who.shape[1])
+    add_edits(edits, edits_of(data.schema), wide.anywhere, lambda w: wide.columns[w].levels, slots)
     dealt = _dealt(mask, wide, cluster, mem.shape[rows], between, edits, homes, draws, notes)
     # Each row to a random household of its cluster and shape, these in the file's order.
     pair = np.unique(label * (int(mem.shape.max()) + 1) + mem.shape, return_inverse=True)[1].ravel()

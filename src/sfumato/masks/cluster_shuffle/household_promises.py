@@ -13,7 +13,7 @@ from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.errors import counted
 from sfumato.masks.cluster_shuffle.clauses import family_gaps
 from sfumato.masks.cluster_shuffle.members import CHILD
-from sfumato.masks.cluster_shuffle.promises import RuleAsOften
+from sfumato.masks.cluster_shuffle.promises import RuleAsOften, edit_promises
 from sfumato.masks.cluster_shuffle.reading import Households, read
 from sfumato.masks.cluster_shuffle.settings import Settings
 from sfumato.stats.clusters import digests
@@ -33,6 +33,7 @@ def household_promises(mask: Settings, data: Microdata, log: pl.DataFrame) -> li
         out.append(HouseholdMoments(files))
     out.append(FamiliesApart(files))
     out += [RuleAsOften(total, parts) for total, parts in told.totals]
+    out += edit_promises(mask, data)
     return out
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import Guarantee
+from sfumato.data.edit_check import broken, edits_of
+from sfumato.data.edits import Edit
 from sfumato.data.following import following
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.data.rules import broken_sums
@@ -36,7 +38,14 @@ def promises(mask: Settings, data: Microdata, log: pl.DataFrame) -> list[Guarant
     if "kept" in log.columns and log["kept"][0] != "none":
         out.append(MomentsNear(log, files))
     out += [RuleAsOften(total, parts) for total, parts in told.totals]
+    out += edit_promises(mask, data)
     return out
+
+
+def edit_promises(mask: Settings, data: Microdata) -> list[Guarantee]:
+    """A promise for every declared edit between columns that are all dealt."""
+    changed = set(following(data.schema, mask.columns).changed)
+    return [EditAsOften(e, changed, mask.blur) for e in edits_of(data.schema) if e.columns <= changed]
 
 
 _NO_LOG = "the log doesn't have each record once"
@@ -190,6 +199,30 @@ def _largest_gap(
     gap = np.abs(moment_gap(sides[1], sides[0]))
     gap[owner[:, None] == owner[None, :]] = 0.0
     return float(gap.max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class EditAsOften(Guarantee):
+    """A declared edit is broken in no more records than before (once numbers of few are averaged)."""
+
+    edit: Edit
+    dealt: set[str]
+    blur: int
+
+    def describe(self) -> str:
+        return f"{self.edit} is broken in no more records than before"
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        was, now = (int(broken(self.edit, d).sum()) for d in (before, after))
+        if now <= was:
+            return None
+        told = following(before.schema, [c for c in self.edit.columns if c in before.columns])
+        new = {
+            c.name: c.values[c.name].gather(pl.Series(c.codes.astype("uint32")))
+            for c in coded_columns(before, told, self.blur)
+        }
+        averaged = int(broken(self.edit, before.with_columns(new)).sum())
+        return f"it is broken in {counted(now, 'record')}, before in {was:,}" if now > averaged else None
 
 
 @dataclass(frozen=True)

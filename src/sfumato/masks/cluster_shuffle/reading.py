@@ -49,7 +49,7 @@ def read(mask: Settings, data: Microdata, told: Following) -> Households:
     coded = [levels_of(data, c.name, told.riders.get(c.name, ())) if c.name in plain else c for c in coded]
     for total, parts in told.totals:
         made = total_of(data, total, parts)
-        if not made.exact:
+        if not made.exact and mask.sum_rule == "residual":
             frame = pl.DataFrame({total: made.residual})
             coded.append(blurred(levels_of(Microdata(frame), total), mask.blur))
     digest = digests([c.codes for c in coded], len(data)).view(np.int64)

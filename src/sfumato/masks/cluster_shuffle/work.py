@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.mask import Notes
+from sfumato.data.edit_check import edits_of
 from sfumato.data.following import following
 from sfumato.data.microdata import IntArray, Microdata
 from sfumato.data.rules import RatioOf
@@ -24,13 +25,14 @@ from sfumato.masks.cluster_shuffle.deal import (
     kept,
     regions,
 )
+from sfumato.masks.cluster_shuffle.edited import edited
 from sfumato.masks.cluster_shuffle.register import people
-from sfumato.masks.cluster_shuffle.relations import relations
 from sfumato.masks.cluster_shuffle.rules import added_up, divided, total_of
 from sfumato.masks.cluster_shuffle.settings import Settings
 from sfumato.stats.clusters import in_order
 from sfumato.stats.levels import CodeArray, Levels, blurred, levels_of
 from sfumato.stats.partition import Partition, coded_columns, partitioned
+from sfumato.stats.relations import relations
 
 _LADDER: tuple[Keep, ...] = ("pairs", "moments", "values", "none")
 _LEAST_REGION = 4096
@@ -48,11 +50,12 @@ def shuffled(mask: Settings, data: Microdata, draws: Draws, notes: Notes) -> Mic
         within=mask.within,
         unit=mask.unit,
         spread=mask.spread,
+        span_percent=mask.span_percent,
     )
     codes = np.empty((len(data), len(columns)), np.int32)
     for j, one in enumerate(columns):
         codes[:, j] = one.codes[partition.rows]
-    found, dealt, what = _dealt(mask, columns, codes, partition, draws, notes)
+    found, dealt, what = _dealt(mask, data, columns, codes, partition, draws, notes)
     out = np.empty((len(data), len(columns)), np.int32)
     place = _places(partition, draws)
     for region, got in zip(found, dealt, strict=True):
@@ -85,7 +88,7 @@ def coded(mask: Settings, data: Microdata) -> list[Levels]:
     out = coded_columns(data, told, mask.blur)
     for total, parts in told.totals:
         made = total_of(data, total, parts)
-        if not made.exact:
+        if not made.exact and mask.sum_rule == "residual":
             frame = pl.DataFrame({total: made.residual})
             out.append(blurred(levels_of(Microdata(frame), total), mask.blur))
     return out
@@ -96,6 +99,7 @@ def coded(mask: Settings, data: Microdata) -> list[Levels]:
 
 def _dealt(
     mask: Settings,
+    data: Microdata,
     columns: Sequence[Levels],
     codes: CodeArray,
     partition: Partition,
@@ -105,6 +109,7 @@ def _dealt(
     n, p = codes.shape
     cluster = partition.label[partition.rows]
     names = [c.name for c in columns]
+    edits = edited(columns, edits_of(data.schema))
     for keep in _LADDER[_LADDER.index(mask.keep) :]:
         what = kept(columns, keep)
         least = int(np.ceil(what.numbers / (MOST_KEPT * p)))
@@ -115,7 +120,7 @@ def _dealt(
             )
             continue
         found = regions(partition.sizes, partition.part, max(least, _LEAST_REGION))
-        dealt = deal_all(codes, cluster, found, what, names, draws)
+        dealt = deal_all(codes, cluster, found, what, names, draws, edits)
         together = np.concatenate([d.codes for d in dealt])
         counted = audit.wholes(columns, codes, together, cluster, draws)
         for name in ("whole", "whole_by_chance", "three", "three_by_chance", "rows"):
@@ -169,6 +174,8 @@ def _note(
     notes.figure("exchanges", sum(d.exchanges for d in dealt))
     notes.figure("moment_error_rms", float(np.sqrt(np.mean([d.rms**2 for d in dealt]))))
     notes.figure("moment_error_max", max(d.worst for d in dealt))
+    if edits_of(data.schema):
+        notes.figure("records_whose_edited_columns_stay_together", sum(d.together for d in dealt))
     exposed: list[str] = []
     for j, column in enumerate(columns):
         same = audit.constant(column, codes[:, j], partition.start)
@@ -190,13 +197,12 @@ def _note(
                 "record by record: it will differ within units"
             )
     tied = [frozenset(rule.members) for rule in following(data.schema, mask.columns).rules]
+    tied += [frozenset(e.columns) for e in edits_of(data.schema)]
     found_so = relations(data, following(data.schema, mask.columns).dealt, tied)
     if found_so:
         notes.figure("undeclared_relations", [str(r) for r in found_so])
         told = "; ".join(str(r) for r in found_so[:5]) + (" …" if len(found_so) > 5 else "")
-        notes.warn(
-            f"{told}: what isn't declared erodes (`sum_of` of the one column, naming the other, keeps it)"
-        )
+        notes.warn(f"{told}: what isn't declared erodes ({found_so[0].hint})")
     if exposed:
         raise MaskError(
             "cluster_shuffle: whole clusters share an unusual value of "

@@ -15,10 +15,12 @@ from sfumato.plan.suggest.look import Look
 from sfumato.plan.suggest.partial import find_partial_sums
 from sfumato.plan.suggest.ratios import find_ratios
 from sfumato.plan.suggest.sums import find_sums
+from sfumato.stats.relations import relations
 
 _MOST_TEXTS: Final = 1_000
 _MANY_NUMBERS: Final = 60
 _FEW: Final = 12
+_OFFERED: Final = 10
 _ORDERED: Final = ("age", "birth", "household size")
 
 
@@ -139,6 +141,18 @@ def _numeric_codes(look: Look, schema: Schema, column: str) -> dict[str, Any]:
             out[end] = int(found[0]) if float(found[0]).is_integer() else found[0]
             look.say(column, f"{end} code: {found[1]}")
     return out
+
+
+def say_relations(look: Look, schema: Schema) -> None:
+    """Offer equalities and orders between numbers that nobody declared, as comments."""
+    data = look.data.with_schema(schema)
+    skip = {schema.id, schema.household, schema.weight, *schema.geography}
+    numeric = [c for c in data.columns if data.is_numeric(c) and c not in skip and not schema[c].labels]
+    if len(numeric) > _MANY_NUMBERS:
+        return
+    tied = [frozenset((t, *parts)) for t, parts in (schema.sums | schema.ratios).items()]
+    for one in relations(data, numeric, tied)[:_OFFERED]:
+        look.say(one.small, f"{one}; {one.hint}")
 
 
 def _some_left(look: Look, column: str, codes: Sequence[Any]) -> bool:

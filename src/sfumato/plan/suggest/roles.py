@@ -18,7 +18,7 @@ from sfumato.data.schema import Schema
 from sfumato.plan.suggest import codebooks, words
 from sfumato.plan.suggest.areas import find_geography
 from sfumato.plan.suggest.design import find_household, find_weight, note_parts, note_person_number
-from sfumato.plan.suggest.details import with_codes, with_rules
+from sfumato.plan.suggest.details import say_relations, with_codes, with_rules
 from sfumato.plan.suggest.draft import plan_text
 from sfumato.plan.suggest.facts import Facts
 from sfumato.plan.suggest.identifiers import direct
@@ -68,6 +68,7 @@ def _suggested(microdata: Microdata) -> Suggestion:
     )  # fmt: skip
     schema = with_codes(look, schema)
     schema = with_rules(look, schema, drop)
+    say_relations(look, schema)
     gone, plain = _left_over(look, schema, drop, nested)
     drop = (*drop, *gone)
     return Suggestion(

@@ -1,7 +1,8 @@
 """Relations between two numbers that nobody declared, and that a deal would erode: A = B, A ≤ B.
 
 A declared rule holds afterwards; one that isn't declared holds as often as chance and correlation have it.
-``sum_of = ["A"]`` of B declares both: what B has beyond A (0, or never below 0) is dealt like a part.
+``sum_of = ["A"]`` of B declares both: what B has beyond A (0, or never below 0) is dealt like a part; an
+edit (``edits = ["A <= B"]``) declares the second.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ EQUAL: Final = 0.5
 """From this share of records on, an equality is worth declaring."""
 BY_CHANCE: Final = 0.05
 """An order of two columns means something where chance would break it in so many records."""
+NEARLY: Final = 0.99
+"""From this share of records on, an order is worth declaring."""
 _LOOKED_AT: Final = 20_000
 
 
 @dataclass(frozen=True)
 class Relation:
-    """``small`` = ``large`` in ``share`` of the records, or ``small`` ≤ ``large`` in all of them."""
+    """``small`` = ``large`` in ``share`` of the records, or ``small`` ≤ ``large`` in all or nearly all."""
 
     small: str
     large: str
@@ -34,7 +37,15 @@ class Relation:
     def __str__(self) -> str:
         if self.equal:
             return f"{self.large} = {self.small} in {self.share:.0%} of the records"
-        return f"{self.small} ≤ {self.large} in all records"
+        where = "all records" if self.share == 1 else f"{min(self.share, 0.9999):.2%} of the records"
+        return f"{self.small} ≤ {self.large} in {where}"
+
+    @property
+    def hint(self) -> str:
+        """How the schema would declare it."""
+        if self.equal:
+            return f'`sum_of = ["{self.small}"]` with `residual = true` under variables.{self.large} keeps it'
+        return f'`edits = ["{self.small} <= {self.large}"]` under variables.{self.small} keeps it'
 
 
 def relations(data: Microdata, columns: Sequence[str], tied: Sequence[frozenset[str]] = ()) -> list[Relation]:
@@ -60,6 +71,7 @@ def relations(data: Microdata, columns: Sequence[str], tied: Sequence[frozenset[
             continue
         for small, large, x, y in ((one, two, a, b), (two, one, b, a)):
             # By chance: the same two columns, half the file apart.
-            if (x <= y).all() and (x > np.roll(y, len(y) // 2)).mean() >= BY_CHANCE:
-                out.append(Relation(small, large, False, 1.0))
+            held = float((x <= y).mean())
+            if held >= NEARLY and (x > np.roll(y, len(y) // 2)).mean() >= BY_CHANCE:
+                out.append(Relation(small, large, False, held))
     return out
