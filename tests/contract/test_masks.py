@@ -162,6 +162,7 @@ def test_same_seed_same_bytes_other_seed_other_bytes(cls: type[Mask]) -> None:
     two, _ = carried_out(mask, data, 1)
     assert same(one.frame, two.frame)
     others = [carried_out(mask, data, seed)[0].frame for seed in (2, 3, 4)]
+    assert not (drew and mask.draws_nothing)
     if drew:
         assert not all(same(one.frame, other) for other in others)
     else:

@@ -298,3 +298,26 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
     assert "step incomes (2 of 4)" in said.err
     with command.progress(quiet=True) as nothing:
         assert nothing is None
+
+
+def test_the_seed_is_spoken_of_before_and_only_where_something_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = pl.DataFrame({f"V{i:02d}": [float(i + j % 7) for j in range(40)] for i in range(20)})
+    people.write_csv(tmp_path / "people.csv", separator=";", include_header=True)
+    columns = ", ".join(f'"V{i:02d}"' for i in range(20))
+    head = 'data = "people.csv"\n[release]\nformat = "csv"\n'
+    drawn = f'{head}[[step]]\nmask = "random_swap"\ncolumns = [{columns}]\nrate_percent = 50\n'
+    (tmp_path / "drawn.toml").write_text(drawn)
+    (tmp_path / "coded.toml").write_text(f'{head}[[step]]\nmask = "recode"\ncolumn = "V01"\nwidth = 10\n')
+    assert main(["run", str(tmp_path / "drawn.toml"), "--out", str(tmp_path / "one")]) == 0
+    said = capsys.readouterr().out
+    assert said.index("will not be kept") < said.index("VERDICT")
+    # Twenty columns are folded; the dialect of the file, which is the input's, is announced.
+    assert "and 12 more" in said
+    assert "semicolons between values" in said
+    assert main(["run", str(tmp_path / "coded.toml"), "--out", str(tmp_path / "two")]) == 0
+    assert "kept" not in capsys.readouterr().out.partition("VERDICT")[0]
+    kept = ["--save-seed", str(tmp_path / "seed")]
+    assert main(["run", str(tmp_path / "drawn.toml"), "--out", str(tmp_path / "three"), *kept]) == 0
+    assert "will not be kept" not in capsys.readouterr().out

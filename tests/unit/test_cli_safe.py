@@ -61,3 +61,23 @@ def test_nothing_is_overwritten_and_mistakes_are_named(folder: Path, capsys) -> 
     assert main("safe counts.csv --count N --tolerance 5 --realise x.csv") == 2
     assert main("safe counts.csv --count M --tolerance 5") == 2
     assert "there is: REGION, EDU, N" in capsys.readouterr().err
+
+
+def test_where_there_is_no_table_the_option_that_helps_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Totals of 3 are made of no cell of 4; a lower tolerance helps. In the second, an empty cell would."""
+    (tmp_path / "counts.csv").write_text("A,B,N\nx,u,3\ny,v,3\n")
+    words = ["safe", str(tmp_path / "counts.csv"), "--count", "N", "--tolerance", "4"]
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert "--tolerance 3" in said
+    assert "--fill-zeros" not in said  # totals of 3 can't be made of cells of 4 anyhow
+    assert cli.main([*words[:-1], "3"]) == 0
+    (tmp_path / "two.csv").write_text("A,B,N\nx,u,2\nx,v,3\ny,u,3\ny,w,5\nz,v,4\nz,w,4\n")
+    assert cli.main(["safe", str(tmp_path / "two.csv"), "--count", "N", "--tolerance", "3"]) == 2
+    hint = capsys.readouterr().err
+    assert "--fill-zeros" in hint
+    assert (
+        cli.main(["safe", str(tmp_path / "two.csv"), "--count", "N", "--tolerance", "3", "--fill-zeros"]) == 0
+    )

@@ -129,9 +129,11 @@ def _names(words: str | None) -> tuple[str, ...] | None:
 
 
 def _tell(battery: Battery) -> None:
-    say(f"the intruder knows {', '.join(battery.known)}")
+    from sfumato.drawing import folded
+
+    say(f"the intruder knows {folded(battery.known)}")
     if battery.block_on:
-        say(f"and, exactly, {', '.join(battery.block_on)}")
+        say(f"and, exactly, {folded(battery.block_on)}")
     rows: list[list[str]] = []
     for tried in battery.tried:
         result = tried.result

@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from sfumato.drawing import folded
     from sfumato.draws import Seed
     from sfumato.errors import ParameterError, SfumatoWarning
     from sfumato.plan.plan import Plan
@@ -47,6 +48,13 @@ def run(args: argparse.Namespace) -> int:
     plan = Plan.load(args.plan)
     seed = Seed.from_file(args.seed_file) if args.seed_file else Seed.new()
     _refuse_existing(args, plan)
+    if args.out and not (args.save_seed or args.seed_file or args.json):
+        drawn = [i for i, s in zip(plan.step_ids(), plan.steps, strict=True) if not s.draws_nothing]
+        if drawn:
+            say(
+                f"the seed of {folded(drawn)} will not be kept: this release can't be made again "
+                "(say --save-seed FILE to keep it)"
+            )
     data = plan.data()
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         # The run collects its warnings; they are printed once, below.
@@ -73,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
                 say(f"copy {number} of {len(runs)}")
             _tell(one)
         say(*agreement)
-        _tell_releases(args, releases, failed=bool(failed), safe=all(one.verdict.safe for one in runs))
+        _tell_releases(args, releases, runs, failed=bool(failed), safe=all(one.verdict.safe for one in runs))
         if failed and not releases:
             say(*(f"  hint: {text}" for text in dict.fromkeys(h for one in runs for h in _ways_out(one))))
     return FAILED if failed else OK
@@ -113,17 +121,22 @@ def _tell(one: Run) -> None:
     say(report.brief(report.summary(one, public=False)))
 
 
-def _tell_releases(args: argparse.Namespace, releases: list[Release], *, failed: bool, safe: bool) -> None:
-    for release in releases:
+def _tell_releases(
+    args: argparse.Namespace, releases: list[Release], runs: list[Run], *, failed: bool, safe: bool
+) -> None:
+    from sfumato.release.dialect import how_written
+
+    for release, one in zip(releases, runs, strict=False):
         say(f"release:  {release.public}   ({'for handing out' if safe else 'NOT cleared for handing out'})")
+        written = how_written(one)
+        if written:
+            say(f"written:  {written}")
         say(f"internal: {release.internal}   (lock this away)")
         say(f"report:   {release.internal / 'report.html'}")
     if failed and not releases:
         say("nothing was released, because a limit of the plan fails")
     elif not args.out:
         say("a trial: nothing was written (say --out DIR to release)")
-    if releases and not (args.save_seed or args.seed_file):
-        say("the seed was not kept: this release can't be made again (say --save-seed FILE to keep it)")
 
 
 def _ways_out(one: Run) -> list[str]:

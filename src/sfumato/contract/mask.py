@@ -87,6 +87,8 @@ class Mask(Told):
     """Whether its protection ends where records are released in their original order."""
     moves_missing: ClassVar[bool] = False
     """Whether missing values change places like others; else they stay where they are."""
+    draws_nothing: ClassVar[bool] = False
+    """Whether it does the same whatever the seed is."""
     blanks: ClassVar[bool] = False
     """Whether values may become missing; of any other mask, a run refuses that."""
     by_value: ClassVar[bool] = False

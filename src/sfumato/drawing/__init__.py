@@ -12,7 +12,7 @@ from sfumato.drawing.gallery import gallery, risk_row
 from sfumato.drawing.heatmap import heatmap
 from sfumato.drawing.scatter import scatter
 from sfumato.drawing.style import rules, standalone
-from sfumato.drawing.words import esc, number, percent, plural, short, span
+from sfumato.drawing.words import esc, folded, number, percent, plural, short, span
 
 __all__ = [
     "Frame",
@@ -25,6 +25,7 @@ __all__ = [
     "dots",
     "esc",
     "face",
+    "folded",
     "gallery",
     "heatmap",
     "left",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 from xml.sax.saxutils import escape as _escape
 
@@ -64,6 +65,18 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     ('1 record', '1,200 steps', '0 replies')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def folded(names: Sequence[str], most: int = 8) -> str:
+    """A long list of names with its end folded away.
+
+    >>> folded(["A", "B", "C"], 2), folded(["A", "B"], 2), folded([])
+    ('A, B and 1 more', 'A, B', 'none')
+    """
+    rest = len(names) - most
+    if rest <= 0:
+        return ", ".join(names) or "none"
+    return f"{', '.join(names[:most])} and {rest:,} more"
 
 
 def short(text: Any, most: int) -> str:

@@ -54,6 +54,7 @@ class Microaggregate(PerHousehold):
     """
 
     name: ClassVar[str] = "microaggregate"
+    draws_nothing: ClassVar[bool] = True
     reference: ClassVar[str] = "Domingo-Ferrer, Torra (2005)"
 
     columns: tuple[str, ...] = parameter(

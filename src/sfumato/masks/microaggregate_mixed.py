@@ -47,6 +47,7 @@ class MicroaggregateMixed(PerHousehold):
     """
 
     name: ClassVar[str] = "microaggregate_mixed"
+    draws_nothing: ClassVar[bool] = True
     reference: ClassVar[str] = "Gower (1971); Domingo-Ferrer, Torra (2005)"
 
     columns: tuple[str, ...] = parameter(

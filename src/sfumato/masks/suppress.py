@@ -53,6 +53,7 @@ class LocalSuppress(Mask):
     """
 
     name: ClassVar[str] = "local_suppress"
+    draws_nothing: ClassVar[bool] = True
     blanks: ClassVar[bool] = True
     reference: ClassVar[str] = "de Waal, Willenborg (1998)"
 

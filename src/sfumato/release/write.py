@@ -27,8 +27,8 @@ from sfumato.data.schema import Range, Schema
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
 from sfumato.io.arrow import plain
 from sfumato.io.atomic import new_folder
-from sfumato.io.dialect import Spoken, spoken
 from sfumato.plan.identifying import would_identify
+from sfumato.release.dialect import dialect_told, signs
 from sfumato.run.derivable import WAY_OUT
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def write_release(
         schema = released_schema(run, columns)
         written = _write_data(run, columns, order, public / name, schema)
         told = dictionary(schema, run.masked, columns, len(order))
-        _write_json(public / "dictionary.json", told | _dialect_told(run))
+        _write_json(public / "dictionary.json", told | dialect_told(run))
         _write_reports(run, public, internal)
         _write_internal(run, internal, order)
         check_release(run, public / name, columns, order, written)
@@ -267,7 +267,7 @@ def _write_data(
     format_ = run.plan.release.format
     try:
         if format_ in STREAMED:
-            write_chunks(path, told(), schema, format_, **_signs(run))
+            write_chunks(path, told(), schema, format_, **signs(run))
         else:
             write(Microdata(pl.concat(list(told())), schema), path, format=format_)
     except InputError as problem:
@@ -278,24 +278,6 @@ def _write_data(
             f"the release can't be written: {reason}; nothing was released", hint=problem.hint
         ) from None
     return _Written(tuple(digests))
-
-
-def _signs(run: Run) -> dict[str, Any]:
-    """Delimiter and decimal sign of a delimited release: those of its input."""
-    dialect = released_dialect(run)
-    return {} if dialect is None else {"delimiter": dialect.delimiter, "decimal": dialect.decimal}
-
-
-def released_dialect(run: Run) -> Spoken | None:
-    """How a delimited release is written: as its input, where that is delimited too."""
-    format_, plan = run.plan.release.format, run.plan
-    if format_ not in ("csv", "tsv"):
-        return None
-    plain_one = Spoken("\t" if format_ == "tsv" else ",")
-    found = None if plan.data_path is None else spoken(plan.data_file(), plan.read_options)
-    if found is None or (format_ == "tsv" and found.delimiter != "\t"):
-        return plain_one
-    return found
 
 
 def _digest(frame: pl.DataFrame) -> int:
@@ -348,17 +330,6 @@ def manifest(folder: Path, **more: Any) -> dict[str, Any]:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
         files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
     return {"sfumato": __version__, **more, "files": files}
-
-
-def _dialect_told(run: Run) -> dict[str, Any]:
-    """The dialect of a delimited release, and what of its input's it changed."""
-    dialect = released_dialect(run)
-    if dialect is None:
-        return {}
-    said = {"delimiter": dialect.delimiter, "decimal": dialect.decimal, "encoding": "UTF-8"}
-    if dialect.encoding not in ("UTF-8", "UTF-8-SIG"):
-        said["changed"] = f"the encoding, which was {dialect.encoding}"
-    return {"dialect": said}
 
 
 def _write_reports(run: Run, public: Path, internal: Path) -> None:
@@ -419,7 +390,7 @@ def check_release(
             raise ReleaseError(f"the column {column} comes from no step; nothing was released")
     streamed = run.plan.release.format in ("parquet", "arrow")
     try:
-        back = read(path, lazy=True) if streamed else read(path, **_signs(run))
+        back = read(path, lazy=True) if streamed else read(path, **signs(run))
     except Exception as problem:
         raise ReleaseError(
             f"the released file can't be read back ({type(problem).__name__}); nothing was released"

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.drawing import number, percent, plural, span
+from sfumato.drawing import folded, number, percent, plural, span
 from sfumato.drawing.grid import grid
 from sfumato.report.figures import arranged
 from sfumato.report.glance import valued
@@ -24,15 +24,15 @@ def brief(summary: dict[str, Any]) -> str:
         *_wrapped(_verdict(summary)),
         "",
         f"{summary['title']} ({summary['report']} report)",
-        f"{plural(file['records'], 'record')}, {columns}; masked: {', '.join(masked) or 'none'}",
+        f"{plural(file['records'], 'record')}, {columns}; masked: {folded(masked)}",
         "",
         "steps",
     ]
     for step in summary["steps"]:
         lines.append(f"  {step['id']}: {step['mask']}{_parameters(step.get('parameters'))}")
         if "touched" in step:
-            moved = ", ".join(f"{c} {n:,}" for c, n in step["touched"].items())
-            lines.append(f"    records changed: {moved or 'none'}")
+            moved = folded([f"{c} {n:,}" for c, n in step["touched"].items()])
+            lines.append(f"    records changed: {moved}")
         lines += [f"    {'kept' if g['ok'] else 'BROKEN'}: {g['text']}" for g in step["guarantees"]]
         lines += [f"    caution: {w}" for w in step.get("warnings", [])]
     for side, head in (

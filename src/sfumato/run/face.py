@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.contract.face import results_table
 from sfumato.contract.result import Results
-from sfumato.drawing import Picture, gallery, number, percent, plural, span
+from sfumato.drawing import Picture, folded, gallery, number, percent, plural, span
 from sfumato.drawing.face import Html, face, listed, paragraph, table, verdict
 from sfumato.errors import ParameterError, did_you_mean
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sfumato.contract.measure import Attack
     from sfumato.contract.result import Result
     from sfumato.data.microdata import Microdata
-
-_COLUMNS = 6
 
 
 class _Run(Protocol):
@@ -47,16 +45,6 @@ def run_words(run: _Run) -> str:
     if run.warnings:
         lines.append(f"  {plural(len(run.warnings), 'caution')}: see .warnings")
     return "\n".join([*lines, repr(run.results)])
-
-
-def folded(names: Sequence[str], most: int = _COLUMNS) -> str:
-    """A long list of columns with its end folded away.
-
-    >>> folded(["A", "B", "C"], 2)
-    'A, B and 1 more'
-    """
-    rest = len(names) - most
-    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:most])} and {rest} more"
 
 
 def run_face(run: _Run) -> str:

@@ -19,6 +19,9 @@ from sfumato.tables.build import FrequencyTable, as_table
 from sfumato.tables.program import Counts, Objective, Problem, Solution, solve
 from sfumato.tables.search import Cubes, search, sharp
 
+_SHORTLY = 5.0
+"""Seconds for each option that might help where there is no table."""
+
 
 @dataclass(frozen=True)
 class SafeTable:
@@ -153,7 +156,10 @@ def safe_table(
     cubes = Cubes(given.counts.shape, active) if any(len(names) > 1 for names in kept) else None
     solution = search(problem, time_limit, cubes)
     if solution.table is None:
-        raise _no_table(problem, solution, given, kept, tolerance, time_limit)
+        helps: list[str] = []
+        if solution.status == "infeasible":
+            helps = _what_helps(given, tolerance, kept, objective, weights, structural_zeros)
+        raise _no_table(problem, solution, given, kept, tolerance, time_limit, helps)
     counts = np.zeros(given.counts.size, dtype=np.int64)
     counts[active] = solution.table
     distance = problem.cost(solution.table)
@@ -252,6 +258,7 @@ def _no_table(
     kept: Sequence[tuple[str, ...]],
     tolerance: int,
     time_limit: float,
+    helps: Sequence[str],
 ) -> InputError:
     """Say that there is no such table, and the smallest change of margins that would help."""
     if solution.status != "infeasible":
@@ -273,8 +280,36 @@ def _no_table(
     listed = "; ".join(words[:6]) + (f"; … ({len(words)} in all)" if len(words) > 6 else "")
     return InputError(
         f"no table with these margins has every cell empty or at least {tolerance}",
-        hint=f"the smallest change of margins that helps: {listed}" if words else "lower the tolerance",
+        hint="; or ".join([*helps, *([f"change margins, by the least: {listed}"] if words else [])])
+        or "lower the tolerance",
     )
+
+
+def _what_helps(
+    given: FrequencyTable,
+    tolerance: int,
+    kept: Sequence[tuple[str, ...]],
+    objective: Objective,
+    weights: Any,
+    zeros: Any,
+) -> list[str]:
+    """The options under which there is a table: each is tried, shortly."""
+
+    def works(tolerance: int, kept: Sequence[tuple[str, ...]], zeros: Any) -> bool:
+        problem, _ = _problem(given, tolerance, kept, objective, weights, zeros)
+        return solve(problem, seconds=_SHORTLY).table is not None
+
+    out = []
+    if zeros is not False and works(tolerance, kept, False):
+        out.append("let empty cells be filled: --fill-zeros (structural_zeros=False)")
+    single = margin_sets("one_way", given.keys)
+    if any(len(names) > 1 for names in kept) and works(tolerance, single, zeros):
+        out.append("keep fewer margins: --margins one_way")
+    smaller = sorted({t for t in (tolerance - 1, tolerance // 2, 3, 2) if 1 < t < tolerance}, reverse=True)
+    lower = next((t for t in smaller if works(t, kept, zeros)), None)
+    if lower is not None:
+        out.append(f"lower the tolerance: --tolerance {lower}")
+    return out
 
 
 def _whole_number(value: Any, name: str, least: int) -> int:

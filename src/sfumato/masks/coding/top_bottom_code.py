@@ -49,6 +49,7 @@ class TopBottomCode(RowsMask):
     """
 
     name: ClassVar[str] = "top_bottom_code"
+    draws_nothing: ClassVar[bool] = True
     by_value: ClassVar[bool] = True
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.3"
 

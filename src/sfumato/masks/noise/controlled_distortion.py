@@ -59,6 +59,7 @@ class ControlledDistortion(Mask):
     """
 
     name: ClassVar[str] = "controlled_distortion"
+    draws_nothing: ClassVar[bool] = True
     reference: ClassVar[str] = "Kim and Winkler (1995), section 4.4"
     keeps_types: ClassVar[bool] = False
 

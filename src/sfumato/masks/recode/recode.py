@@ -65,6 +65,7 @@ class Recode(RowsMask):
     """
 
     name: ClassVar[str] = "recode"
+    draws_nothing: ClassVar[bool] = True
     by_value: ClassVar[bool] = True
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
     keeps_types: ClassVar[bool] = False

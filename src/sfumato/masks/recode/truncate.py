@@ -37,6 +37,7 @@ class Truncate(RowsMask):
     """
 
     name: ClassVar[str] = "truncate"
+    draws_nothing: ClassVar[bool] = True
     by_value: ClassVar[bool] = True
     reference: ClassVar[str] = "Hundepool et al. (2012), section 3.6.2"
 
