@@ -208,6 +208,41 @@ def test_models_against_a_known_population(people):
     assert min(simple) > 2
 
 
+def parity_population(seed):
+    """Who a is and who b is tell nothing of c; both together tell nearly all: c = a + b (mod 4), mostly."""
+    rng = np.random.default_rng(seed)
+    n = 60_000
+    a, b = rng.integers(0, 4, n), rng.integers(0, 4, n)
+    c = np.where(rng.random(n) < 0.9, (a + b) % 4, rng.integers(0, 4, n))
+    d, e = (np.minimum(rng.geometric(p, n), 40) for p in (0.12, 0.2))
+    return pl.DataFrame({"a": a, "b": b, "c": c, "d": d, "e": e})
+
+
+def test_interactions_of_three_are_chosen_where_pairs_do_not_do():
+    frame = parity_population(1)
+    keys = frame.columns
+    whole = frame.group_by(keys).len()
+    for seed in (1, 2, 3):
+        sample = frame.sample(fraction=0.1, seed=seed)
+        once = sample.group_by(keys).agg(f=pl.len()).filter(pl.col("f") == 1).join(whole, on=keys)
+        one, two = int((once["len"] == 1).sum()), float((1 / once["len"]).sum())
+        pairs, chosen, told = sf.measure(
+            sf.Microdata(sample),
+            sf.PopulationRisk(keys=keys, sampling_percent=10, interactions="two_way"),
+            sf.PopulationRisk(keys=keys, sampling_percent=10),
+            sf.PopulationRisk(keys=keys, sampling_percent=10, terms=[["a", "b", "c"]]),
+        )
+        assert pairs.bias_1 > 2
+        assert "a × b × c" in chosen.interactions
+        assert abs(chosen.bias_1) < 2.5
+        assert told.interactions == ["a × b × c"]
+        # The counts vary about what the right model expects; pairs alone are far off.
+        for found in (chosen, told):
+            assert abs(found.tau1 - one) <= 4 * math.sqrt(found.tau1)
+            assert abs(found.tau2 - two) <= 4 * math.sqrt(found.tau2)
+        assert abs(pairs.tau2 - two) > 4 * math.sqrt(pairs.tau2)
+
+
 @pytest.mark.parametrize(("percent", "model"), [(5, "pitman"), (20, "snb")])
 def test_dankar_s_rule_against_a_known_population(people, percent, model):
     ratios = []

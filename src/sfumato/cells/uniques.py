@@ -16,8 +16,8 @@ from sfumato.errors import MeasureError
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable
 
-MAX_BITS: Final = 4_000_000_000
-"""A bit for each cell and set of keys must fit: half a gigabyte."""
+MAX_BITS: Final = 16_000_000_000
+"""A bit for each cell and set of keys must fit: two gigabytes."""
 
 
 def minimal_uniques(table: CellTable, max_size: int) -> Iterator[tuple[int, IntArray]]:

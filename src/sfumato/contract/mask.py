@@ -366,7 +366,8 @@ class RowsMask(Mask):
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
         state = self._fit(data, draws, notes)
-        used = [c for c in data.columns if c in set(self.needs(data))]
+        needed = set(self.needs(data))
+        used = [c for c in data.columns if c in needed]
         narrow = data.with_frame(data.select(used))
         starts = range(0, len(data), self.chunk_records)
         parts = in_threads(

@@ -252,7 +252,7 @@ class Schema:
 
     def __getitem__(self, column: str) -> Variable:
         """The details of a column; an empty :class:`Variable` where nothing was said."""
-        return self.variables.get(column) or Variable()
+        return self.variables.get(column) or _NOTHING_SAID
 
     @property
     def sums(self) -> dict[str, tuple[str, ...]]:
@@ -424,3 +424,6 @@ def _plain_state(one: Any) -> dict[str, Any]:
 def _set_state(one: Any, state: dict[str, Any]) -> None:
     for name, value in state.items():
         object.__setattr__(one, name, MappingProxyType(value) if isinstance(value, dict) else value)
+
+
+_NOTHING_SAID: Final = Variable()

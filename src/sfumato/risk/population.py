@@ -43,8 +43,9 @@ class PopulationRisk(RiskMeasure):
     how many are population uniques, and how many links to them would be right. ``bias_1`` and
     ``bias_2`` are B/√V of Skinner and Shlomo: far above 0 the model is too simple and overstates the
     risk, far below it follows the sample too closely and understates it. With ``"choose"``
-    interactions of two are added, the keys that depend most on each other first, until |B1/√V| is
-    least; the breakdown has what was tried.
+    interactions of two are added, the keys that depend most on each other first, and where all of them
+    are too few (B1/√V > 2) interactions of three, until |B1/√V| is least; the breakdown has what was
+    tried. ``terms`` may be of any size.
 
     ``weighting``: ``"none"`` fits the counts and takes one π for all; ``"pml"`` fits the weights
     (pseudo maximum likelihood) and takes each combination's own π; ``"ce"`` fits the counts with the

@@ -6,16 +6,20 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.stats.loglinear import LogLinear, Term, maximal
+from sfumato.errors import MeasureError
+from sfumato.stats.loglinear import DENSE, LogLinear, Term, maximal
 from sfumato.stats.poisson import bias_terms, fit_poisson, grid_design, match_chance, unique_chance
 
 FloatArray = npt.NDArray[np.float64]
 Weighting: TypeAlias = Literal["none", "pml", "ce", "weighted"]
+
+TOO_SIMPLE: Final = 2.0
+"""B/√V is about a standard normal number under the right model: beyond this a model is too simple."""
 
 
 class KeyTable(Protocol):
@@ -70,37 +74,60 @@ def fit_population(
 
     if interactions != "choose":
         return fit(terms if interactions == "given" else pairs if interactions == "two_way" else []), []
-    return _chosen(table, fit, _by_association(table, pairs))
+    return _chosen(table, fit, _of_two(table, pairs))
 
 
 def _chosen(
-    table: KeyTable, fit: Callable[[Sequence[Term]], PopulationModel], pairs: list[Term]
+    table: KeyTable, fit: Callable[[Sequence[Term]], PopulationModel], pairs: dict[Term, float]
 ) -> tuple[PopulationModel, list[tuple[Any, ...]]]:
-    """The number of interactions, taken in order, whose bias B1 is nearest to nothing.
+    """The number of interactions, the strongest first, whose bias B1 is nearest to nothing.
 
     A model that is too simple has B > 0, one that follows the sample too closely B < 0, and each
-    interaction lowers it: the change of sign is found by halving.
+    interaction lowers it: the change of sign is found by halving. Where all pairs of keys are still too
+    simple by more than chance, interactions of three are taken among them, each by its own strength.
     """
+    found = _crossing(fit, _strongest(pairs), len(pairs))
+    if found[max(found)].bias_1 > TOO_SIMPLE and len(table.sizes) > 2:
+        more = _crossing(fit, _strongest({**pairs, **_of_three(table)}), 1)
+        if min(abs(m.bias_1) for m in more.values()) < min(abs(m.bias_1) for m in found.values()):
+            found = {0: found[0], **more}
+    single = table.counts == 1
+    best = min(found, key=lambda k: (abs(found[k].bias_1) if math.isfinite(found[k].bias_1) else 0.0, k))
+    return found[best], [(k, *found[k].figures(single)) for k in sorted(found)]
+
+
+def _crossing(
+    fit: Callable[[Sequence[Term]], PopulationModel], order: list[Term], first: int
+) -> dict[int, PopulationModel]:
+    """Models of the first 0, ``first``, twice as many … interactions, and those between which B1 changes
+    its sign, by how many they have."""
     tried: dict[int, PopulationModel] = {}
 
     def bias(number: int) -> float:
         if number not in tried:
-            tried[number] = fit(pairs[:number])
+            tried[number] = fit(order[:number])
         return tried[number].bias_1
 
-    low, high = 0, len(pairs)
-    if bias(low) > 0 and high and bias(high) < 0:
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if bias(middle) > 0 else (low, middle)
-    single = table.counts == 1
-    best = min(tried, key=lambda k: (abs(tried[k].bias_1) if math.isfinite(tried[k].bias_1) else 0.0, k))
-    rows = [(k, *tried[k].figures(single)) for k in sorted(tried)]
-    return tried[best], rows
+    low, high = 0, min(first, len(order))
+    if not bias(low) > 0 or not high:
+        return tried
+    try:
+        while bias(high) > 0 and high < len(order):
+            low, high = high, min(2 * high, len(order))
+    except MeasureError:  # too large a table: what was fitted before it has to do
+        return tried
+    while high - low > 1 and bias(high) < 0:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bias(middle) > 0 else (low, middle)
+    return tried
 
 
-def _by_association(table: KeyTable, pairs: Sequence[Term]) -> list[Term]:
-    """Pairs of keys, the most dependent first: by G² per degree of freedom of their two-way table."""
+def _strongest(terms: dict[Term, float]) -> list[Term]:
+    return sorted(terms, key=lambda term: -terms[term])
+
+
+def _of_two(table: KeyTable, pairs: Sequence[Term]) -> dict[Term, float]:
+    """How much two keys depend on each other: G² per degree of freedom of their two-way table."""
     strength: dict[Term, float] = {}
     for a, b in pairs:
         shape = (int(table.sizes[a]), int(table.sizes[b]))
@@ -110,7 +137,26 @@ def _by_association(table: KeyTable, pairs: Sequence[Term]) -> list[Term]:
         there = joint > 0
         g2 = 2 * float((joint[there] * np.log(joint[there] / alone[there])).sum())
         strength[(a, b)] = g2 / max((shape[0] - 1) * (shape[1] - 1), 1)
-    return sorted(strength, key=lambda pair: -strength[pair])
+    return strength
+
+
+def _of_three(table: KeyTable) -> dict[Term, float]:
+    """How much three keys have to do with each other beyond their pairs: G² of no interaction of three,
+    per degree of freedom. Tables with more places than records can fill are left out."""
+    strength: dict[Term, float] = {}
+    counts = table.counts.astype(np.float64)
+    for chosen in itertools.combinations(range(len(table.sizes)), 3):
+        sizes = [int(table.sizes[j]) for j in chosen]
+        if math.prod(sizes) > min(DENSE, 10 * counts.sum()):
+            continue
+        codes = table.codes[list(chosen)].astype(np.int64)
+        flat, place = np.unique(np.ravel_multi_index(tuple(codes), sizes), return_inverse=True)
+        seen = np.bincount(place, weights=counts).astype(np.float64)
+        codes = np.array(np.unravel_index(flat, sizes))
+        fitted = LogLinear.fit(codes, seen, sizes, [(0, 1), (0, 2), (1, 2)]).at(codes)
+        g2 = 2 * float((seen * np.log(seen / fitted)).sum())
+        strength[chosen] = g2 / max(math.prod(s - 1 for s in sizes), 1)
+    return strength
 
 
 def _fit(

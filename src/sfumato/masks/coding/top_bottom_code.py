@@ -332,7 +332,8 @@ class TopBottomCode(RowsMask):
         # Polars splits an expression over the cores by itself, so the whole file is one chunk here:
         # nothing is sliced and glued together again, and untouched columns are shared.
         state = self._fit(data, draws, notes)
-        narrow = data.with_frame(data.select([c for c in data.columns if c in set(self.needs(data))]))
+        needed = set(self.needs(data))
+        narrow = data.with_frame(data.select([c for c in data.columns if c in needed]))
         masked = data.with_columns(self._rows(narrow, 0, state, draws).select(self.columns).get_columns())
         if self.within:
             return masked

@@ -140,7 +140,8 @@ class CorrelatedNoise(PerHousehold, RowsMask):
         return self._vector_order(tuple(dict.fromkeys(chosen)))
 
     def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> NoiseState:
-        narrow = data.with_frame(data.select([c for c in data.columns if c in set(self.needs(data))]))
+        needed = set(self.needs(data))
+        narrow = data.with_frame(data.select([c for c in data.columns if c in needed]))
         rules = self._rules(data)
         vector = self._vector(data, rules)
         m = len(vector)
