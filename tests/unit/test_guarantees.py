@@ -24,7 +24,7 @@ from sfumato.contract.guarantees import (
 )
 from sfumato.contract.mask import Mask
 from sfumato.data.differences import changed, same_memory
-from sfumato.errors import GuaranteeError
+from sfumato.errors import GuaranteeError, ParameterError
 from sfumato.masks.noise.notes import InflatedMoments
 
 DATA = sf.Microdata(
@@ -151,3 +151,13 @@ def test_a_mean_is_over_all_values_of_its_column() -> None:
     gone = before.with_columns({"B": pl.Series([1.0, 5.0, 4.0, 2.0, None])})
     assert SameMoments(("B",)).failure(before, gone) is None
     assert SameMoments(("A", "B")).failure(before, gone) is not None
+
+
+def test_a_promise_of_moments_says_how_exactly_and_none_is_too_loose() -> None:
+    """A promise "to 2.47" said nothing: of what?"""
+    promise = SameMoments(("A", "B"), tolerance=0.002)
+    assert promise.describe() == "means and covariances of A, B are kept, to 0.002 of a standard deviation"
+    with pytest.raises(ParameterError, match=r"2\.47 of a standard deviation are no promise: at most 0\.05"):
+        SameMoments(("A",), tolerance=2.47)
+    with pytest.raises(ParameterError, match="no promise"):
+        SameMoments(("A",), tolerance=float("nan"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ import polars as pl
 from sfumato.data.differences import changed, changed_rows, same_memory
 from sfumato.data.microdata import Microdata
 from sfumato.data.rules import Rule, broken_sums, judgeable, undefined, values_of
-from sfumato.errors import counted
+from sfumato.errors import ParameterError, counted
 
 
 # Types whose buffers Arrow can't show, or whose buffers don't tell their values.
@@ -238,16 +239,40 @@ class SameMoments(Guarantee):
     tolerance: float = 1e-9
     within: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        refuse_loose(self.tolerance)
+
     def describe(self) -> str:
         what = "means" if self.order == 1 else "means and covariances"
         where = f" within {_names(self.within)}" if self.within else ""
-        return f"{what} of {_names(self.columns)} are kept{where} (to {self.tolerance:g})"
+        return f"{what} of {_names(self.columns)} are kept{where}, {exactness(self.tolerance)}"
 
     def failure(self, before: Microdata, after: Microdata) -> str | None:
         x, z = before.matrix(self.columns), after.matrix(self.columns)
         strata = rows_by_group(before.codes(self.within)[0])
         return lost_values(x, z) or over(
             [_moment_error(x[rows], z[rows], self.order) for rows in strata], self.tolerance
+        )
+
+
+MOST_PROMISED: Final = 0.05
+"""The loosest tolerance of a promise of moments, in standard deviations: one beyond it says nothing."""
+
+
+def exactness(tolerance: float) -> str:
+    """A tolerance in words, relative to what it is a tolerance of.
+
+    >>> exactness(0.0021)
+    'to 0.0021 of a standard deviation'
+    """
+    return f"to {tolerance:.3g} of a standard deviation"
+
+
+def refuse_loose(tolerance: float) -> None:
+    """No promise of moments is looser than ``MOST_PROMISED``; a mask that can't keep it promises nothing."""
+    if not tolerance <= MOST_PROMISED:
+        raise ParameterError(
+            f"moments kept {exactness(tolerance)} are no promise: at most {MOST_PROMISED:g} can be promised"
         )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact, NoiseAdded
-from sfumato.contract.guarantees import Guarantee, SameMoments, SumRule
+from sfumato.contract.guarantees import MOST_PROMISED, Guarantee, SameMoments, SumRule
 from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault
 from sfumato.data.microdata import Microdata
@@ -21,9 +21,6 @@ from sfumato.errors import Problem
 from sfumato.masks.noise.correlated import CorrelatedNoise
 from sfumato.masks.noise.fit import unit_of
 from sfumato.masks.noise.notes import InflatedMoments, WithinBounds, leaves_range
-
-MOST_PROMISED: Final = 0.05
-"""The loosest tolerance that a promise of exact moments may have, in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import Guarantee, lost_values, moment_error, over, rows_by_group
+from sfumato.contract.guarantees import (
+    Guarantee,
+    exactness,
+    lost_values,
+    moment_error,
+    over,
+    refuse_loose,
+    rows_by_group,
+)
 from sfumato.contract.mask import Notes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.masks.noise.fit import type_range
@@ -28,12 +36,15 @@ class InflatedMoments(Guarantee):
     within: tuple[str, ...] = ()
     strata: pl.DataFrame | None = None
 
+    def __post_init__(self) -> None:
+        refuse_loose(self.tolerance)
+
     def describe(self) -> str:
         larger = "are kept" if self.factor == 1 else f"are {self.factor:g} times as large"
         where = f" within {', '.join(self.within)}" if self.within else ""
         return (
             f"means of {', '.join(self.columns)} are kept and their covariances {larger}{where}, in records "
-            f"without missing or coded values (to {self.tolerance:.3g})"
+            f"without missing or coded values, {exactness(self.tolerance)}"
         )
 
     def failure(self, before: Microdata, after: Microdata) -> str | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from sfumato.contract.guarantees import Guarantee, lost_values, over
+from sfumato.contract.guarantees import Guarantee, exactness, lost_values, over
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 
 _RANK = 1e-10
@@ -54,7 +54,8 @@ class WeightedMoments(Guarantee):
     tolerance: float = 1e-9
 
     def describe(self) -> str:
-        return f"means and covariances of {', '.join(self.columns)}, weighted by {self.weight}, are kept"
+        words = f"means and covariances of {', '.join(self.columns)}, weighted by {self.weight}, are kept"
+        return f"{words}, {exactness(self.tolerance)}"
 
     def failure(self, before: Microdata, after: Microdata) -> str | None:
         x, z = before.matrix(self.columns), after.matrix(self.columns)
