@@ -529,3 +529,23 @@ def test_the_command_runs_the_battery(tmp_path, capsys):
     assert [row["known"] for row in content["curve"]] == [1, 2]
     assert all("links" not in a["result"]["figures"] for a in content["attacks"] if a["result"])
     assert main(["attack", str(tmp_path / "plan.toml"), "--known", "nobody", "--quiet"]) == 2
+
+
+@pytest.mark.parametrize("kind", ["noise", "self-trained"])
+def test_a_large_file_teaches_by_some_persons_and_all_are_linked(monkeypatch, kind):
+    """A hundred of 400 to learn from: the noise is a twentieth of the spread, so everybody is found."""
+    from sfumato.linkage import points
+
+    rng = np.random.default_rng(3)
+    names = list("ABCDEF")
+    people = pl.DataFrame(rng.normal(size=(400, 6)), schema=names)
+    noisy = people + pl.DataFrame(0.05 * rng.normal(size=(400, 6)), schema=names)
+    attack = sf.NoiseAttack(columns=names) if kind == "noise" else sf.SelfTrainedLinkage(known=names)
+    whole = attack.measure(people, noisy)
+    monkeypatch.setattr(points, "LEARNERS", 100)
+    monkeypatch.setattr(points, "_LESSON_PAIRS", 1_000)
+    some = attack.measure(people, noisy)
+    assert not any("from 100 persons" in note for note in whole.notes)
+    assert any("from 100 persons" in note for note in some.notes)
+    assert some.figures["attacked"] == 400
+    assert whole.value == some.value == 1.0

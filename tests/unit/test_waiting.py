@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
 
 import pytest
@@ -73,3 +74,17 @@ def test_a_part_that_is_stopped_stops_the_rest(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         parallel.in_threads(part, range(10_000))
     assert len(done) < 9_999
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_is_told_and_a_pipe_is_not(monkeypatch, terminal):
+    from sfumato.cli import command
+
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr(command.sys, "stderr", stream)
+    with waiting.listening(command._show_waiting):
+        waiting.tell("compiling \x1b[31mkernels")
+    text = stream.getvalue()
+    assert ("… compiling" in text) is terminal
+    assert "\x1b[31m" not in text

@@ -104,7 +104,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def _show_waiting(text: str) -> None:
     """On a terminal somebody waits; in a pipe nobody does."""
     if sys.stderr.isatty():
-        print(plain(f"… {text}"), file=sys.stderr, flush=True)
+        clear = "\r\x1b[2K"  # a bar may stand on this line; it is drawn again below
+        print(clear + plain(f"… {text}"), file=sys.stderr, flush=True)
 
 
 def refuse_same(source: str, *targets: str | None) -> None:

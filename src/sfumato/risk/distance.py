@@ -122,6 +122,8 @@ class SelfTrainedLinkage(PointAttack):
         if not self.one_to_one or links.gap or lesson is not blocks:
             links = self._link(fields, blocks, truth)
         notes = [f"he knows nothing of the mask and learns its residuals from his own links (on {space})"]
+        if lesson is not blocks:
+            notes.append(f"he learnt them from {len(lesson.left):,} persons, and linked all once")
         if rounds >= self.iterations:
             notes.append(f"the links were still changing after {rounds} rounds")
         return self._result(

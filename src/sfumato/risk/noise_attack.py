@@ -129,6 +129,10 @@ class NoiseAttack(PointAttack):
             + ("" if self.form == "auto" else f", of {self.form} form")
             + ("" if self.variance_ratio is None else ", and its variance"),
         ]
+        if lesson is not blocks:
+            notes.append(
+                f"he learnt the noise from {len(lesson.left):,} persons, and linked all of them once"
+            )
         if best.learnt:
             notes.append(
                 "the noise's covariance isn't proportional to the data's (sums that were kept, or values "
