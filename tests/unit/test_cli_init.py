@@ -97,6 +97,7 @@ def test_every_reference_file_gets_a_plan_that_check_accepts(reference_data, tmp
         "formats_stat/mval_bug.sav",
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*masks persons one by one")
 def test_the_plan_is_carried_out(reference_data, tmp_path, name):
     plan = tmp_path / "plan.toml"
     assert main(["init", str(reference_data / name), "--out", str(plan), "--no-search"]) == 0

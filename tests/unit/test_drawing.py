@@ -124,4 +124,5 @@ def test_a_summary_has_its_gallery() -> None:
         "areas": 1,
         "risk": 1,
         "map": 1,
+        "groups": 0,
     }

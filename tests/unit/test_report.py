@@ -148,7 +148,8 @@ def test_the_internal_report_is_complete(open_run: sf.Run) -> None:
         assert part in page, part
     assert "sfumato run plan.toml --seed-file" in page
     assert open_run.plan.hash() in page
-    assert all(r["before"] is not None and r["before_is"] for r in content["risk"])
+    alone = [r for r in content["risk"] if r["name"] != "battery"]  # many attacks, no one of them before
+    assert all(r["before"] is not None and r["before_is"] for r in alone)
     assert "information_loss.s0 at most 0.9173" in report.text(content)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import polars as pl
+import pytest
 
 import sfumato as sf
 
@@ -48,6 +49,7 @@ def test_steps_that_change_nothing() -> None:
     assert sf.Plan(steps=[idle, busy]).run(frame, seed=1).warnings == ["step idle changed nothing"]
 
 
+@pytest.mark.filterwarnings("ignore:.*masks persons one by one")
 def test_a_households_value_that_was_masked_record_by_record() -> None:
     frame = data().frame.with_columns(HOME=pl.int_range(N) // 3, RENT=(pl.int_range(N) // 3).cast(pl.Float64))
     homes = sf.Microdata(frame, sf.Schema(household="HOME"))

@@ -48,7 +48,7 @@ def summed_over(table: Counts, high: int, size: int, low: int) -> Counts:
 @nb.njit(nogil=True, cache=True)
 def judged(table: Counts, tolerance: int) -> tuple[int, int, int, int]:
     """Combinations there are, unsafe ones, the records that have these, and the least count."""
-    there, unsafe, records, least = 0, 0, 0, np.int64(1) << 62
+    there, unsafe, records, least = 0, 0, 0, 1 << 62
     for y in range(table.size):
         n = table[y]
         if n > 0:

@@ -70,10 +70,13 @@ _MOST_WAVES: Final = 60
 
 
 def _panel(data: Microdata, name: str) -> bool:
-    """Whether an id has several records that another column of few values tells apart: its waves."""
+    """Whether most ids have several records that another column of few values tells apart: its waves.
+
+    A few ids that stand twice by mistake are told apart by nearly any column."""
     ids = data.column(name)
-    most = int(ids.value_counts()["count"].to_numpy().max(initial=1))
-    if most > _MOST_WAVES:
+    counts = ids.value_counts()["count"].to_numpy()
+    most = int(counts.max(initial=1))
+    if most > _MOST_WAVES or 2 * int((counts > 1).sum()) <= counts.size:
         return False
     for column in data.columns:
         values = data.column(column)

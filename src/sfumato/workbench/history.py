@@ -1,8 +1,9 @@
 """The plans that a session went through: undo and redo without limit, and branches that stay.
 
 >>> h = History()
->>> h.change("format = 1", "opened"); h.change("format = 1\\ntitle = 'a'", "title")
->>> h.undo(); h.now.name, h.redo_name
+>>> _ = h.change("format = 1", "opened"), h.change("format = 1\\ntitle = 'a'", "title")
+>>> _ = h.undo()
+>>> h.now.name, h.redo_name
 ('opened', 'title')
 """
 
