@@ -121,3 +121,19 @@ def test_a_file_without_uniques_has_no_score():
     found = sf.measure(data, Suda(keys=["a", "b"]))[0]
     assert (found.value, found.maximum, found.dis) == (0, 0.0, 0.0)
     assert not np.any(found.dis_scores)
+
+
+def test_a_long_search_says_how_far_it_is(monkeypatch):
+    from sfumato import waiting
+    from sfumato.cells import uniques
+
+    monkeypatch.setattr(waiting, "LONG", 0.0)
+    monkeypatch.setattr(waiting, "_SURE", 0.0)
+    heard = []
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({f"k{j}": rng.integers(0, 4, 300) for j in range(6)})
+    with waiting.listening(heard.append):
+        sf.measure(sf.Microdata(frame), sf.Suda(keys=frame.columns))
+    assert any(line.startswith("looking for special uniques: about") for line in heard)
+    # Every set of twelve keys over a million combinations is allowed: what it takes is said, not refused.
+    assert uniques.MAX_BITS >= (2**12 - 1) * 1_000_000

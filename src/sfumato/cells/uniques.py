@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sfumato.data.microdata import IntArray
 from sfumato.errors import MeasureError
+from sfumato.waiting import Meter
 
 if TYPE_CHECKING:
     from sfumato.cells.table import CellTable
@@ -38,7 +39,7 @@ def minimal_uniques(table: CellTable, max_size: int) -> Iterator[tuple[int, IntA
             f"{sets:,} sets of keys times {len(table):,} combinations are too many to search",
             hint="set `max_size` (3 or 4 finds the special uniques), or take fewer keys",
         )
-    seen = _Seen(len(table), sets)
+    seen = _Seen(len(table), sets, Meter("looking for special uniques", sets))
     if table.missing == "matches_anything" and any(table.has_missing):
         yield from _one_by_one(table, largest, seen)
         return
@@ -50,7 +51,8 @@ def minimal_uniques(table: CellTable, max_size: int) -> Iterator[tuple[int, IntA
 class _Seen:
     """Who is alone on which set: a row of bits for each set that has been looked at."""
 
-    def __init__(self, cells: int, sets: int) -> None:
+    def __init__(self, cells: int, sets: int, meter: Meter) -> None:
+        self._meter = meter
         self.bits = np.zeros((sets + 1, (cells + 7) // 8), np.uint8)
         self.place: dict[int, int] = {}
 
@@ -59,6 +61,7 @@ class _Seen:
         below = [mask & ~(1 << j) for j in range(mask.bit_length()) if mask >> j & 1]
         known = [self.place[b] for b in below if b]
         self.place[mask] = len(self.place)
+        self._meter.advance()
         return np.array(known, np.int64), self.place[mask]
 
 
