@@ -61,11 +61,11 @@ def _class(edges: Sequence[float], i: int) -> str:
 
 
 def displacement(column: dict[str, Any]) -> str:
-    """How far the records' values moved, in standard deviations."""
+    """How far the values of the records that changed moved, in standard deviations."""
     d = column["displacement"]
     edges, share = d["edges"], d["share"]
     f = Frame(420, 250, (edges[0], edges[-1]), (0.0, max([*share, 1e-9]) * 1.08))
-    f.y_axis("share of records", percents=True)
+    f.y_axis("share of those changed", percents=True)
     f.x_axis("after − before, in standard deviations (sd) of the original")
     for i, s in enumerate(share):
         f.bar(edges[i], edges[i + 1], s, "move", f"{_class(edges, i)} sd: {percent(s)}")

@@ -37,14 +37,14 @@ class Candidate:
     size: int
     blind: bool = True
     """Whether the groups are made without looking at sensitive columns."""
+    together: bool = False
+    """Whether households are dealt whole, in blocks, and their (new) number is released."""
 
     def coarser(self, key: str, by: int) -> Candidate:
-        return Candidate(
-            tuple((k, v + by if k == key else v) for k, v in self.levels), self.deal, self.size, self.blind
-        )
+        return replace(self, levels=tuple((k, v + by if k == key else v) for k, v in self.levels))
 
     def sized(self, size: int) -> Candidate:
-        return Candidate(self.levels, self.deal, size, self.blind)
+        return replace(self, size=size)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,11 @@ class Workshop:
             if not one.blind:
                 told["blind"] = []
             if self.household is not None:
-                told |= {"unit": self.household, "members": "apart"}  # who lives together isn't released
+                # Dealt apart, who lives together isn't released.
+                told |= {"unit": self.household, "members": "together" if one.together else "apart"}
             steps.append(_made("cluster_shuffle", id="shuffle", **told))
+        if one.together:
+            drop = tuple(c for c in drop if c != self.household)
         release = replace(self.template.release, drop=drop)
         measures = [m for m in self.template.measures if m not in self.asked]
         names = {name for m in measures for name in (m.id, m.name)}
@@ -110,7 +113,9 @@ class Workshop:
         if recoded:
             parts.append("; ".join(recoded))
         seen = "" if one.blind else ", groups alike in sensitive columns too"
-        if one.deal == "all":
+        if one.together:
+            parts.append(f"households dealt whole, in blocks, among {one.size} alike or more{seen}")
+        elif one.deal == "all":
             parts.append(f"all columns dealt among {one.size} alike or more{seen}")
         elif one.deal == "within":
             parts.append(f"all but the keys dealt among {one.size} or more of one class{seen}")

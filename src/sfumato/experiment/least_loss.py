@@ -153,7 +153,7 @@ def compositions(plan: Plan, data: Microdata) -> dict[str, Plan]:
         if 4 * size <= len(data):
             mask = registry.mask("cluster_shuffle").from_dict(
                 {"columns": list(shop.columns), "smallest": size}
-                | ({"unit": shop.household} if shop.household else {})
+                | ({"unit": shop.household, "members": "apart"} if shop.household else {})
             )
             release = replace(base.release, drop=shop.drop)
             out[f"all columns dealt among {size}"] = replace(base, steps=(mask,), release=release)

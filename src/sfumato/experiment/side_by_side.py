@@ -24,7 +24,7 @@ from sfumato.experiment.outcome import non_dominated
 from sfumato.linkage.nearest import Intruder, coded, unchanged
 from sfumato.plan.plan import Plan
 from sfumato.run.exposure import released_columns
-from sfumato.run.run import carry_out
+from sfumato.run.run import Run, carry_out
 from sfumato.run.scenario import known_columns
 
 RISK: Final = "quick intruder.rate"
@@ -63,9 +63,14 @@ def some_records(data: Microdata, records: int, seed: Seed) -> IntArray:
 
 def masked_by(plan: Plan, data: Microdata, seed: Seed) -> Microdata:
     """The data masked by a plan's steps, without measures and without its warnings."""
+    return carried_out(plan, data, seed).masked
+
+
+def carried_out(plan: Plan, data: Microdata, seed: Seed) -> Run:
+    """The run of a plan's steps, without measures and without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
-        return carry_out(plan, data, seed, measure=False).masked
+        return carry_out(plan, data, seed, measure=False)
 
 
 def quick_rate(

@@ -15,9 +15,10 @@ from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.experiment.candidates import Candidate, Workshop
-from sfumato.experiment.side_by_side import loss_of, masked_by, quick_rate, some_records
+from sfumato.experiment.side_by_side import carried_out, loss_of, masked_by, quick_rate, some_records
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
+from sfumato.run.exposure import least_group
 from sfumato.run.gain import attribute_gain
 
 SIZES: Final = (3, 5, 10, 20, 50, 100)
@@ -95,7 +96,8 @@ class Trials:
         """The file as it is, for the record."""
         none = Candidate((), "none", 0)
         plan = replace(self.shop.template, steps=(), limits=(), source=None)
-        return self._measured(none, self.sample, plan, "as it is", within=math.inf)
+        group = least_group(self.sample, self.sample, (), plan.release.drop)
+        return self._measured(none, self.sample, plan, "as it is", group[:2], within=math.inf)
 
     def search(self) -> Trial:
         """The candidate of least loss that holds on the sample, or else the nearest."""
@@ -131,6 +133,12 @@ class Trials:
         floor = dict(self.shop.floor)
         as_it_is = tuple(floor.items())
         least = sizes[0]
+        if self.shop.household is not None:
+            # Who lives with whom is worth more than any loss of single records shows: where it can be kept
+            # within the limits, it is.
+            whole = self._least(Candidate(as_it_is, "all", least, together=True), sizes[:1])
+            if whole is not None and not whole.misses(self.limits):
+                return [whole]
         out = [self._least(Candidate(as_it_is, "all", least), sizes)]
         out.append(self._least(Candidate(as_it_is, "all", least, blind=False), sizes))
         common = tuple((k, max(v, floor[k])) for k, v in ladders.common(max(3, least // 2)).items())
@@ -178,24 +186,32 @@ class Trials:
         plan = self.shop.plan(candidate)
         held = self.holding()
         try:
-            masked = masked_by(plan, self.sample, self.seed)
+            run = carried_out(plan, self.sample, self.seed)
+            steps = [(s.mask, s.notes) for s in run.steps]
+            group = least_group(self.sample, run.masked, steps, plan.release.drop)
             within = held[0].loss if held else math.inf
-            trial = self._measured(candidate, masked, plan, words, within=within)
+            trial = self._measured(candidate, run.masked, plan, words, group[:2], within=within)
         except SfumatoError as problem:
             trial = Trial(candidate, words, problem=problem.message)
         self.made.append(trial)
         return trial
 
     def _measured(
-        self, candidate: Candidate, masked: Microdata, plan: Plan, words: str, *, within: float
+        self,
+        candidate: Candidate,
+        masked: Microdata,
+        plan: Plan,
+        words: str,
+        group: tuple[int, bool],
+        *,
+        within: float,
     ) -> Trial:
         """Quick figures; the gain, which costs the most, only of what loses less than ``within``."""
         sample, drop = self.sample, plan.release.drop
-        dealt = candidate.deal != "none"
+        least, proved = group
         known = None if self.shop.audience is None else self.shop.audience.numbers_known
         rate = quick_rate(sample, masked, plan, self.seed, numbers_known=known)
-        group = candidate.size if dealt else _count(masked, drop)
-        out = Trial(candidate, words, rate, 1 / candidate.size if dealt else 1.0, math.nan, group)
+        out = Trial(candidate, words, rate, 1 / max(least, 1) if proved else 1.0, math.nan, least)
         if words != "as it is" and set(replace(out, gain=-math.inf).misses(self.limits)):
             return out
         loss, worst = loss_of(sample, masked, plan, self.keep)
@@ -213,10 +229,3 @@ class Trials:
             seed=self.seed,
         )
         return replace(out, gain=told.value)
-
-
-def _count(masked: Microdata, drop: Sequence[str]) -> int:
-    keys = [k for k in masked.schema.keys if k in masked.columns and k not in drop]
-    if not keys:
-        return len(masked)
-    return int(masked.cells(keys).frequencies().min(initial=len(masked)))

@@ -156,17 +156,18 @@ def _histogram(
         both = np.isfinite(x) & np.isfinite(z)
         sd = float(x[both].std()) if both.any() else 0.0
         if sd > 0:
-            moved = (z - x)[both] / sd
-            reach = float(np.quantile(np.abs(moved), 0.99)) or 1.0
+            every = (z - x)[both] / sd
+            moved = every[every != 0]
+            reach = float(np.quantile(np.abs(moved), 0.99)) if len(moved) else 1.0
             step = float(np.diff(round_edges(-reach, reach, 30))[0])
             bars = max(1, math.ceil(reach / step))
-            # Centred on 0, so that the middle bar holds those that stayed.
+            # Of the records that changed; the middle bar holds those that hardly did.
             limits = np.array([(k - 0.5) * step for k in range(-bars, bars + 2)])
             out["displacement"] = {
                 "edges": limits.tolist(),
                 "share": _shares(moved, limits),
-                "mean": float(np.abs(moved).mean()),
-                "changed": float((moved != 0).mean()),
+                "mean": float(np.abs(every).mean()),
+                "changed": float((every != 0).mean()),
             }
     return out
 

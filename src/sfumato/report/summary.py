@@ -28,7 +28,7 @@ from sfumato.plan.audience import BATTERY
 from sfumato.report.glance import glance
 from sfumato.report.pictures import pictures
 from sfumato.report.public import bound, names_a_number, public_parameters
-from sfumato.run.exposure import price
+from sfumato.run.exposure import KNOWN, price
 
 if TYPE_CHECKING:
     from sfumato.run.run import LimitOutcome, Run, StepRecord
@@ -165,6 +165,9 @@ def _step(run: Run, step: StepRecord, at: int, *, public: bool, secret: bool) ->
     if not secret:
         plain = _plain({k: v for k, v in mask.to_dict().items() if k != "id"})
         out["parameters"] = public_parameters(mask, plain, _released(run)) if public else plain
+        if not public:
+            left = {n: getattr(mask, n) for n in type(mask).parameters() if n not in plain and n != "id"}
+            out["defaults"] = _plain({n: v for n, v in left.items() if v not in (None, (), {}, "")})
     if not public:
         out |= {
             "touched": {c: int(n) for c, n in step.touched.items()},
@@ -208,7 +211,7 @@ def _battery(result: Result, *, public: bool, secret: bool, published: bool) -> 
         "better": "lower",
         "bounds": [0.0, 1.0],
         "figures": {},
-        "knows": "every key and every number of everybody, and that they are in the file",
+        "knows": _knows(result),
     }
     if not public:
         out |= {
@@ -218,6 +221,12 @@ def _battery(result: Result, *, public: bool, secret: bool, published: bool) -> 
             "parameters": {},
         }
     return out
+
+
+def _knows(result: Result) -> list[str]:
+    """What the battery's intruder has of everybody."""
+    said = next((n for n in result.notes if n.startswith(KNOWN)), None)
+    return ["every key and every number of everybody"] if said is None else [said.removeprefix(KNOWN)]
 
 
 def _by_name(measures: Mapping[str, Measure], name: str) -> Measure | None:

@@ -138,6 +138,9 @@ def _steps(summary: dict[str, Any]) -> list[str]:
         out += _wrapped(f"{step['about']}{reference}", "  ")
         for name, value in (step.get("parameters") or {}).items():
             out += _wrapped(f"{name} = {shown(value)}", "  ")
+        if step.get("defaults"):
+            said = "; ".join(f"{name} = {shown(value)}" for name, value in step["defaults"].items())
+            out += _wrapped(f"at their defaults: {said}", "  ")
         for g in step["guarantees"]:
             detail = f": {g['detail']}" if g.get("detail") else ""
             out += _wrapped(f"{'kept' if g['ok'] else 'BROKEN'}: {g['text']}{detail}", "  ")

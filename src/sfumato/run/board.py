@@ -44,6 +44,7 @@ def board(
         "dealt": dealt,
         "sizes": [],
         "groups": [],
+        "blanks": [],
     }
     if not keys:
         return out
@@ -55,7 +56,12 @@ def board(
         row = [float(((s >= low) & (s <= top)).mean()) if len(s) else 0.0 for s in (sizes, later)]
         out["sizes"].append({"size": name, "before": row[0], "after": row[1]})
     if paired:  # else nobody knows which released record a group's are
-        out["groups"] = _groups(original, keys, sizes, later)
+        out["blanks"] = [
+            {"key": k, "before": int(original.missing(k).sum()), "after": int(masked.missing(k).sum())}
+            for k in after
+            if masked.missing(k).sum() != original.missing(k).sum()
+        ]
+    out["groups"] = _groups(original, keys, sizes, later)
     return out
 
 

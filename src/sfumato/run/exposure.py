@@ -31,6 +31,8 @@ from sfumato.run.scenario import known_columns, smallest_area
 WHOLE: Final = 2_000
 """Of a larger file, whole groups of about as many records are attacked by the battery."""
 
+KNOWN: Final = "the intruder knows "
+"""How the note begins that says what a scenario gives him."""
 _SHOWN: Final = 6
 
 Progress = Callable[[str, int, int], None]
@@ -71,7 +73,7 @@ def exposure(
         shown = known_columns(data, [c for c in columns if c in data.columns], numbers_known)
         battery, attacked = attack_some(data, masked, steps, shown, drop, records, seed, progress)
         if numbers_known is not None:
-            notes.append(f"the intruder knows {', '.join(shown)}")
+            notes.append(f"{KNOWN}{', '.join(shown)}")
         rate, measured, said = judged_rate(battery, group if proved else None)
         notes.append(said)
         if attacked < len(data):
