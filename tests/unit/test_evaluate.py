@@ -174,8 +174,35 @@ def test_a_shuffled_copy_is_found_by_its_id(original: sf.Microdata) -> None:
     assert isinstance(found, sf.Results)
     assert found["closest_record"].value > 0.95
     assert found["analyst_loss"].value == pytest.approx(0.0, abs=1e-9)
-    # Found by the column even if nobody names it, since the roles do.
-    assert sf.evaluate(original, shuffled(original.frame)).run.paired
+    # The roles name the column even if nobody does; but then it is in the file that goes out.
+    unnamed = sf.evaluate(original, shuffled(original.frame))
+    assert unnamed.run.paired
+    assert "ID stands in the released file" in unnamed.verdict.text
+    assert "ID stands" not in found.verdict.text
+
+
+def test_ids_that_were_numbered_anew_are_not_believed(original: sf.Microdata) -> None:
+    """Shuffled and given the same ids in order: by the id everybody would be somebody else."""
+    anew = shuffled(original.frame).with_columns(original.frame["ID"])
+    rng = np.random.default_rng(8)
+    noisy = anew.with_columns((pl.col("PAY") * rng.lognormal(0, 0.3, N)).round(0))
+    for released in (anew, noisy):
+        found = sf.evaluate(original, released, id="ID")
+        assert not found.run.paired
+        assert any("numbered anew" in note for note in found.notes)
+        assert not found.verdict.safe
+
+
+def test_households_left_as_they_were_are_told() -> None:
+    frame = people().with_columns(pl.Series("HH", np.arange(N) // 3 + 1000))
+    roles = sf.Schema(id="ID", household="HH", keys=["AGE", "SEX"], sensitive=["PAY", "RENT"])
+    lax = {"battery.rate": {"at_most": 1.0}}
+    released = shuffled(frame)
+    found = sf.evaluate(sf.Microdata(frame, roles), released, id="ID", limits=lax)
+    assert not found.verdict.safe
+    assert "HH stands in the released file" in found.verdict.text
+    anew = released.with_columns(pl.col("HH") + 100_000)
+    assert sf.evaluate(sf.Microdata(frame, roles), anew, id="ID", limits=lax).verdict.safe
 
 
 def test_a_shuffled_copy_without_an_id_is_never_safe(original: sf.Microdata) -> None:

@@ -20,14 +20,23 @@ from sfumato.drawing.face import Html, listed, verdict
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import MaskError, ParameterError, SfumatoError, did_you_mean, suggesting
 from sfumato.foreign import exposed
-from sfumato.foreign.files import Files, attackable, data_of, holdout_of, paired_files, touched, with_roles
+from sfumato.foreign.files import (
+    Files,
+    attackable,
+    data_of,
+    holdout_of,
+    left_in,
+    paired_files,
+    touched,
+    with_roles,
+)
 from sfumato.foreign.reading import read_alike
 from sfumato.plan.audience import Audience, audience
 from sfumato.plan.parts import Limit, ReleaseOptions
 from sfumato.plan.plan import Plan
 from sfumato.risk.closest_record import ClosestRecord, closeness
 from sfumato.run.run import Run, StepRecord, judged_limits
-from sfumato.run.verdict import Verdict
+from sfumato.run.verdict import NOT_SAFE, Verdict
 from sfumato.utility.analyst_loss import AnalystLoss
 from sfumato.utility.information_loss import InformationLoss
 from sfumato.utility.propensity import Propensity
@@ -55,14 +64,13 @@ class Evaluation(Results):
     whose; ``run`` has both files as they were compared, and ``summary()`` everything as plain values.
     """
 
-    def __init__(self, run: Run, notes: Sequence[str], more_to_do: Sequence[str]) -> None:
+    def __init__(
+        self, run: Run, notes: Sequence[str], more_to_do: Sequence[str], left: Sequence[str] = ()
+    ) -> None:
         super().__init__(list(run.results), run.before)
         self.run = run
         self.notes = tuple(notes)
-        verdict = run.verdict
-        self.verdict: Verdict = dataclasses.replace(
-            verdict, do=tuple(dict.fromkeys([*more_to_do, *verdict.do])) if not verdict.safe else verdict.do
-        )
+        self.verdict: Verdict = _with(run.verdict, more_to_do, left)
 
     def summary(self) -> dict[str, Any]:
         """What there is to say, as plain values: what the report is made from."""
@@ -94,6 +102,18 @@ class Evaluation(Results):
     def plot(self, what: str = "risk") -> Picture:
         """Charts as of a run: ``risk``, ``columns``, ``correlations``, ``groups``; they show the original."""
         return self.run.plot(what)
+
+
+def _with(found: Verdict, more_to_do: Sequence[str], left: Sequence[str]) -> Verdict:
+    """The run's verdict, with what only a file made elsewhere can have left in."""
+    if not left:
+        do = found.do if found.safe else tuple(dict.fromkeys([*more_to_do, *found.do]))
+        return dataclasses.replace(found, do=do)
+    names = ", ".join(left)
+    because = f"{names} stands in the released file as it was collected, which leads straight to the person"
+    reasons = (because,) if found.safe else (because, *found.reasons)
+    do = tuple(dict.fromkeys([f"drop {names}, or number it anew", *more_to_do, *found.do]))
+    return Verdict(False, NOT_SAFE, reasons, do)
 
 
 @suggesting
@@ -192,7 +212,7 @@ def evaluate(
         files.paired,
     )
     tell("done", 6, 6)
-    return Evaluation(run, notes, more_to_do)
+    return Evaluation(run, notes, more_to_do, left_in(files, id))
 
 
 # -- limits and measures ----------------------------------------------------------------------------

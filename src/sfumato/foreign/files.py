@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from sfumato.contract.own_list import as_classes
 from sfumato.data.differences import changed
 from sfumato.data.microdata import IntArray, Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.errors import InputError, SfumatoError
-from sfumato.foreign.pairs import by_id, in_place
+from sfumato.foreign.pairs import by_id, have_in_common, in_place
 from sfumato.foreign.reading import Reading, read_alike
 from sfumato.io import read
 from sfumato.plan.suggest.roles import suggest
@@ -101,6 +103,12 @@ def paired_files(reading: Reading, id: str | None, synthetic: bool, notes: list[
             links, said = in_place(one, two, columns)
     else:
         links, said = in_place(one, two, columns)
+    if links is not None and mark is not None and not _true(one, two, links, columns):
+        said = (
+            f"the records that {mark} puts together have nothing in common: they were numbered anew, or are "
+            "nobody's any more; whose record is whose isn't known"
+        )
+        links = None
     notes.append(said)
     if links is None:
         return Files(one, two, reading.shared, paired=False, ordered=False)
@@ -122,6 +130,22 @@ def paired_files(reading: Reading, id: str | None, synthetic: bool, notes: list[
         paired=True,
         ordered=ordered,
     )
+
+
+def _true(one: Microdata, two: Microdata, links: IntArray, columns: Sequence[str]) -> bool:
+    rows = np.flatnonzero(links >= 0)
+    mine, theirs = one.with_frame(one.frame[rows]), two.with_frame(two.frame[links[rows]])
+    return have_in_common(as_classes(mine, theirs), theirs, columns)
+
+
+def left_in(files: Files, id: str | None) -> list[str]:
+    """Numbers of persons and households that the file to be handed out still has as they were.
+
+    A column that was named as the id is there for this evaluation, and is taken to be dropped.
+    """
+    schema = files.original.schema
+    marks = [c for c in (schema.id, schema.household) if c is not None and c != id and c in files.shared]
+    return [c for c in marks if _share_within(files.released.column(c), files.original.column(c)) > 0.5]
 
 
 def attackable(files: Files) -> tuple[str, ...]:
@@ -151,5 +175,6 @@ def touched(files: Files) -> dict[str, int]:
 
 def _share_within(released: pl.Series, original: pl.Series) -> float:
     """The share of these values that the original has."""
-    held = released.drop_nulls().is_in(original.unique().drop_nulls().implode())
+    there = original.cast(pl.String).unique().drop_nulls().implode()
+    held = released.cast(pl.String).drop_nulls().is_in(there)
     return float(held.sum()) / max(len(held), 1)
