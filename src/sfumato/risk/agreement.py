@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sfumato.contract.disclosure import Kept, of_kind
+from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
@@ -53,6 +55,13 @@ class AgreementAttack(PointAttack):
     @classmethod
     def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
         return [cls(known=intruder.values, block_on=intruder.block_on)] if intruder.values else ()
+
+    @classmethod
+    def against(cls, step: Mask, data: Microdata, intruder: Intruder) -> Sequence[Attack]:
+        """Somebody who knows how often the step leaves a value alone."""
+        facts = of_kind(Kept, step.discloses(data))
+        keep = {c: p for fact in facts for c, p in fact.keep.items() if c in intruder.values}
+        return [cls(known=intruder.values, block_on=intruder.block_on, keep=keep)] if keep else ()
 
     def _check(self) -> Sequence[tuple[str, str | None]]:
         strange = [c for c in self.keep if self.known and c not in self.known]

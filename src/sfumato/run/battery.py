@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -22,6 +22,7 @@ from sfumato.drawing import Picture
 from sfumato.draws import Seed, as_seed
 from sfumato.errors import MeasureError, SfumatoError, suggesting
 from sfumato.linkage.blocks import make_blocks
+from sfumato.linkage.results import wilson
 from sfumato.run.face import battery_face, battery_rows, battery_words
 
 MOST_PAIRS = 5_000_000_000
@@ -238,11 +239,31 @@ def run_battery(
                 result, reason = attack.measure(original, second, seed=seed, steps=steps), ""
             else:
                 result, reason = attack.measure(first, second, seed=seed), ""
+            result = _nearest(result) if attack.finds == "records" else result
         except SfumatoError as problem:
             result, reason = None, problem.message
         tried.append(Tried(attack, result, time.perf_counter() - begin, reason, attack not in untold))
     tried.sort(key=lambda t: (t.attack.finds != "records", -(t.result.value if t.result else -1.0)))
     return Battery(tuple(tried), intruder.values, intruder.block_on)
+
+
+def _nearest(result: Result) -> Result:
+    """By each person's nearest record, where that finds more people than the 1-1 links.
+
+    With a few coarse keys many records tie, and one who must be content with what others leave him loses.
+    """
+    rate, figures = result.figures.get("nearest_rate"), result.figures
+    if not isinstance(rate, float) or not rate > result.value:
+        return result
+    n = int(figures.get("attacked", 0) or 0)
+    note = f"each person's nearest record, ties shared; 1-1 finds {100 * result.value:.1f}%"
+    return replace(
+        result,
+        value=rate,
+        interval=wilson(rate * n, n),
+        notes=(*result.notes, note),
+        figures={**figures, "rate": rate, "one_to_one_rate": result.value},
+    )
 
 
 def _touched(original: Microdata, masked: Microdata) -> set[str]:
