@@ -88,7 +88,7 @@ class Learnt:
             variance = float(np.var(missed - miss)) / n
         else:
             variance = float(np.var(missed)) / n + float(np.var(miss)) / len(theirs)
-        half = _Z95 * np.sqrt(variance) / (1 - b)
+        half = _Z95 * float(np.sqrt(variance)) / (1 - b)
         value = max(0.0, gain)
         ends = max(0.0, min(gain - half, value)), min(1.0, max(gain + half, value))
         return cls(column, known, number, n, g, way, b, other, control, value, ends)
