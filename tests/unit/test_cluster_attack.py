@@ -117,3 +117,39 @@ def test_the_battery_brings_it_against_a_shuffle_and_nothing_else() -> None:
 def test_too_small_a_file_is_a_clear_error() -> None:
     with pytest.raises(MeasureError, match="at least 40 records"):
         sf.ClusterAttack(columns=COLUMNS, smallest=20).measure(people(30), people(30))
+
+
+def test_a_rotation_inside_small_clusters_is_undone_by_its_hull() -> None:
+    """Rows of a cluster turned about its mean keep every mean and covariance, and their affine hull: with
+    fewer records than columns, the other columns give the last one back."""
+    rng = np.random.default_rng(0)
+    n, p, k = 400, 12, 8
+    x = rng.normal(size=(n, 3)) @ rng.normal(size=(3, p)) + rng.normal(size=(n, p))
+    names = [f"C{j}" for j in range(p)]
+    data = Microdata(pl.DataFrame(x, schema=names))
+    step = sf.ClusterShuffle(columns=names, smallest=k, blur=0)
+    _, notes, _ = step.carry_out(data, sf.Seed.from_int(1).draws("x"))
+    assert notes.log is not None
+    label = notes.log["cluster"].to_numpy()
+    turned = x.copy()
+    for g in np.unique(label):
+        rows = np.flatnonzero(label == g)
+        centre = x[rows].mean(0)
+        # An orthogonal matrix that leaves the mean alone.
+        m = len(rows)
+        basis = np.linalg.qr(np.column_stack([np.ones(m), rng.normal(size=(m, m - 1))]))[0]
+        turn = np.linalg.qr(rng.normal(size=(m - 1, m - 1)))[0]
+        full = np.eye(m)
+        full[1:, 1:] = turn
+        turned[rows] = centre + basis @ full @ basis.T @ (x[rows] - centre)
+    attack = sf.ClusterAttack(columns=names, smallest=k, blur=0)
+    shuffled = step.mask(data, seed=1)
+    plain = attack.measure(data, shuffled).figures["hull_gain"]
+    # The clusters are told: their labels can't be read from turned values.
+    from sfumato.risk.cluster_attack import _on_hull
+
+    said = _on_hull(data, Microdata(pl.DataFrame(turned, schema=names)), "C0", names, label, np.arange(n))
+    small = np.bincount(label)[label] <= p
+    assert small.mean() > 0.5
+    assert np.allclose(said[small], x[small, 0], atol=1e-6)
+    assert plain < 0.3

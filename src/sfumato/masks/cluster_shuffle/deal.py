@@ -26,10 +26,10 @@ MOST_KEPT: Final = 0.1
 """Kept numbers a cell, at most: with more of them a repair can rebuild whole people."""
 TRIES: Final = 240
 """Exchanges tried a record, at most."""
-_ROUND: Final = 12
-_GOAL: Final = 0.01
+_ROUND: Final = 4
+_GOAL: Final = 0.02
 """Where a repair stops: the rms error of a moment, in standard errors 1/√n of a correlation."""
-_SLOW: Final = 0.02
+_SLOW: Final = 0.007
 
 
 @dataclass(frozen=True)
