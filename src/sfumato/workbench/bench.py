@@ -54,8 +54,10 @@ class Workbench:
             self.views, self.ladders = CellViews(), Ladders()
             self._helps.clear()
             self._checks.clear()
-            self.session = self._session(path)
-            self.opened = Opened(self.session.plan, self._after_reading)
+            session = self._session(path)
+            self.opened = Opened(session.plan, self._after_reading, self._tell)
+            self.session = session  # last: a page that finds it finds the rest
+            self.opened.start()
 
     def _named(self, name: str) -> Path:
         if not name.strip() or "\0" in name:
@@ -132,7 +134,10 @@ class Workbench:
                     session.change(text, ROLES)
                 if self.propose:
                     self.start("propose")
-        session.epoch += 1
+
+    def _tell(self) -> None:
+        if self.session is not None:
+            self.session.epoch += 1
 
     # -- the plan that stands -----------------------------------------------------------------------
 
@@ -149,7 +154,7 @@ class Workbench:
     @property
     def data(self) -> Microdata | None:
         """The file with the plan's schema; None while it is read, or where it can't be."""
-        if self.opened is None or self.opened.file is None:
+        if self.opened is None or self.opened.file is None or self.opened.reading:
             return None
         try:
             return self.opened.data(self.plan)

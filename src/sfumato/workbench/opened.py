@@ -35,7 +35,8 @@ def mark_of(plan: Plan) -> str:
 class Opened:
     """One data file in memory, or why it isn't there."""
 
-    def __init__(self, plan: Plan, after: Callable[[], None] | None = None) -> None:
+    def __init__(self, plan: Plan, look: Callable[[], None], told: Callable[[], None]) -> None:
+        """``look`` is called when it is read, before it counts as ready; ``told`` when it does."""
         self.path: Path | None = plan.data_file() if plan.data_path else None
         self.name = Path(plan.data_path).name if plan.data_path else ""
         self.mark = mark_of(plan)
@@ -43,12 +44,15 @@ class Opened:
         self.file: Microdata | None = None
         self.problem = ""
         self.hint = ""
-        self._after = after
+        self._look, self._told = look, told
         self._with_schema: tuple[Any, Microdata] | None = None
         self._facts: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
         self._plan = plan
         self.ready = threading.Event()
+
+    def start(self) -> None:
+        """Read it, in a thread of its own."""
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -67,10 +71,12 @@ class Opened:
             self.problem = "the memory isn't enough to read it"
         except Exception as problem:
             self.problem = defect(problem)
+        try:
+            if self.file is not None:
+                self._look()
         finally:
             self.ready.set()
-        if self._after is not None and self.file is not None:
-            self._after()
+            self._told()
 
     def _without_paths(self, text: str) -> str:
         """Messages name the file, never its folder."""

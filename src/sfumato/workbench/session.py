@@ -96,6 +96,11 @@ class Session:
         with replacing(self.path, overwrite=True) as part:
             part.write_text(self.text, encoding="utf-8")
 
+    @property
+    def revision(self) -> int:
+        """The epoch of the last change of the plan."""
+        return int(self.kept.get("_changed_at", 0))
+
     # -- the plan -----------------------------------------------------------------------------------
 
     @property
@@ -131,7 +136,7 @@ class Session:
             return True
 
     def refuse_behind(self, seen: int | None, tab: str) -> None:
-        last = self.kept.get("_changed_at", 0)
+        last = self.revision
         mine = bool(tab) and tab == self.kept.get("_changed_by")
         if seen is not None and seen < last and not mine:
             raise BehindError("The plan was changed elsewhere; this tab shows an older one.")

@@ -6,29 +6,39 @@
   const store = window.sessionStorage;
   const tab = store.getItem("tab") || Math.random().toString(36).slice(2);
   store.setItem("tab", tab);
-  let sent = 0, painted = 0, abort = null, address = location.pathname + location.search;
+  let asked = 0, waiting = 0, abort = null, address = location.pathname + location.search;
   const $ = (id) => document.getElementById(id);
   const epoch = () => Number($("work") ? $("work").dataset.epoch : 0);
+  const revision = (work) => Number(work ? work.dataset.revision : 0);
   const letters = () => store.getItem("letters") !== "off";
 
-  // A newer request ends an older one; an answer that is older than what is painted is dropped.
+  // A newer request ends an older one, and a look at jobs gives way to what the person asked for. An answer of
+  // an older plan than the one that is painted is never painted: the page is asked for again.
   async function load(url, options = {}, { quiet = false, place = "" } = {}) {
     if (!quiet && abort) abort.abort();
     const control = new AbortController();
     if (!quiet) abort = control;
-    const mine = ++sent;
+    const mine = quiet ? asked : ++asked;
+    if (quiet && waiting) return;
+    if (!quiet) waiting += 1;
     let answer, text;
     try {
       answer = await fetch(url, { ...options, signal: control.signal, credentials: "same-origin" });
       text = await answer.text();
     } catch (problem) {
       return;
+    } finally {
+      if (!quiet) waiting -= 1;
     }
+    if (mine !== asked) return;
     const page = new DOMParser().parseFromString(text, "text/html");
     const work = page.getElementById("work");
     if (!work) { location.href = "/data"; return; }
-    if (mine < painted || Number(work.dataset.epoch) < epoch()) return;
-    painted = mine;
+    if (PARTS.some((name) => !page.getElementById(name) !== !$(name))) { location.href = answer.url; return; }
+    if (revision(work) < revision($("work"))) {
+      if (!quiet) load(answer.url.replace(/([?&])said=[^&#]*&?/, "$1"));
+      return;
+    }
     paint(page, quiet);
     const there = new URL(answer.url);
     there.searchParams.delete("said");
