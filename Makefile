@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: demo test lint docs bench hostile reproduce lock test-lowest clean
+.PHONY: demo test browser lint docs bench hostile reproduce lock test-lowest clean
 
 $(READY): pyproject.toml requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,8 +17,14 @@ $(READY): pyproject.toml requirements-dev.lock
 demo: $(READY)
 	$(BIN)/sfumato demo --out demo --overwrite
 
-test: $(READY)
+test: $(READY) browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Chromium for the workbench's journeys, where it is missing and may be installed; else they are skipped, and say so.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get -qq update; apt-get -qq install -y chromium; } >/dev/null 2>&1; } \
+	|| echo "no browser: the workbench's journeys will be skipped (apt-get install chromium)"
 
 lint: $(READY)
 	$(BIN)/ruff check .

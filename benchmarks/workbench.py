@@ -1,8 +1,8 @@
-"""The workbench: from click to repaint at 1e5, 1e6 and 1e7 records, the server's memory, and other requests meanwhile.
+"""The workbench: from click to repaint at 1e5, 1e6 and 1e7 records, memory, and other requests meanwhile.
 
 A click is a POST of a recode (or of a tolerance), its redirect and the page that follows, asked for over the
-loopback as a browser does; six keys, all 63 key sets. The yardstick is one ``group_by`` of the six keys over the
-records, which a page without cells would need at the least for one of the 63.
+loopback as a browser does; six keys, all 63 key sets. The yardstick is one ``group_by`` of the six keys over
+the records, which a page without cells would need at the least for one of the 63.
 
     python benchmarks/workbench.py            1e5 and 1e6
     python benchmarks/workbench.py 10000000   1e7
@@ -165,8 +165,8 @@ def meanwhile() -> None:
         waits.sort()
         print(
             f"while a job of {job.seconds:.0f} s ran ({job.state}): {len(waits)} requests, median "
-            f"{1000 * statistics.median(waits):.1f} ms, 95% below {1000 * waits[int(0.95 * len(waits))]:.1f} ms, "
-            f"worst {1000 * waits[-1]:.1f} ms"
+            f"{1000 * statistics.median(waits):.1f} ms, 95% below "
+            f"{1000 * waits[int(0.95 * len(waits))]:.1f} ms, worst {1000 * waits[-1]:.1f} ms"
         )
         server.should_exit = True
         bench.close()

@@ -71,8 +71,10 @@ class Trials:
         keep: Sequence[str],
         seed: Seed,
         progress: Progress | None,
+        tried: Callable[[Trial, Plan], None] | None = None,
     ) -> None:
         self.shop, self.limits, self.seed = shop, limits, seed
+        self._tried = tried
         self.rows = some_records(file, SAMPLE, seed)
         self.sample = file.with_frame(file.frame[self.rows]) if len(self.rows) < len(file) else file
         self.keep = tuple(keep)
@@ -194,6 +196,8 @@ class Trials:
         except SfumatoError as problem:
             trial = Trial(candidate, words, problem=problem.message)
         self.made.append(trial)
+        if self._tried is not None:
+            self._tried(trial, plan)
         return trial
 
     def _measured(

@@ -64,6 +64,7 @@ def templates() -> jinja2.Environment:
         "plural": drawing.plural,
         "size": _size,
     }
+    environment.globals["span"] = drawing.span
     return environment
 
 

@@ -206,7 +206,15 @@ def risk_map(
         x = f.px(loss_limit)
         f.add(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{f.y0}" y2="{f.y1}" class="limit"/>')
         f.add(_drag("loss", x, x, f.y0, f.y1, loss_limit, f"Loss at most {number(loss_limit)}", right))
-        f.add(_said(x + 6, f.y1 + 10, f"loss at most {number(loss_limit)}", "start"))
+        inside = x + 110 < f.x1
+        f.add(
+            _said(
+                x + (6 if inside else -6),
+                f.y1 + 10,
+                f"loss at most {number(loss_limit)}",
+                "start" if inside else "end",
+            )
+        )
     if before is not None:
         f.dot(f.px(0), f.py(before), "before", f"as collected: {percent(before)}", ring=True)
         f.text(f.px(0) + 11, f.py(before) + 4, "as collected", anchor="start", fill="soft")

@@ -273,7 +273,7 @@ def _least_loss(bench: Workbench, view: View) -> Next | None:
         if rival is not None:
             words += f" {rival.key} {rival.words} would leave {rival.unsafe:,} and lose {rival.bits:.2f}."
         return Next(
-            f"Blank the {view.now.records_unsafe:,} values left",
+            f"Blank the {best.blanks:,} values left",
             words,
             action="/plan/steps",
             fields={"do": "blank"},

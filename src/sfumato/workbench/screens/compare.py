@@ -25,11 +25,11 @@ def compare_screen(bench: Workbench, query: Query) -> dict[str, Any]:
     result = bench.result("run") or (bench.last_result("run") or ("", None))[1]
     tables = edits.tables(bench.now.text, "step")
     vary = []
-    for at, table in enumerate(tables):
+    for at, table in reversed(list(enumerate(tables))):
         cls = registry.masks().get(str(table.get("mask")))
         if cls is None or table.get("off"):
             continue
-        numbers = [f for f in form_of(cls, table, []) if f.kind == "number"]
+        numbers = sorted((f for f in form_of(cls, table, []) if f.kind == "number"), key=lambda f: not f.said)
         vary += [
             (f"{at}.{f.name}", f"{table.get('id') or cls.name}: {f.label.casefold()}", f) for f in numbers
         ]
