@@ -23,7 +23,7 @@ from sfumato.workbench.app import make_app
 from sfumato.workbench.bench import Workbench
 
 OUT = Path(__file__).parent / "images"
-RECORDS = 3_000
+RECORDS = 2_000
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 

@@ -15,7 +15,7 @@ import textwrap
 import time
 import tomllib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -65,6 +65,7 @@ def protect(
     seed: Seed | int | None = None,
     attacked: int = WHOLE,
     progress: Progress | None = None,
+    tried: Callable[[Trial, Plan], None] | None = None,
 ) -> Run:
     """The run of the best plan found under the limits; its verdict says whether they are met.
 
@@ -74,7 +75,7 @@ def protect(
     then keys are recoded until no record violates them, and all else is dealt within the classes. Measures of
     the template that a limit holds at 0 are conditions too. The plan's text tells in comments what was tried
     and measured. If no plan within reach meets the limits, the nearest is returned, and its verdict says what
-    it misses.
+    it misses. ``tried`` is told every trial on the sample with its plan, as it comes.
 
     >>> import sfumato as sf
     >>> run = sf.protect(sf.decks.housing(records=2_000), "public", seed=1)   # doctest: +SKIP
@@ -98,7 +99,7 @@ def protect(
         whom,
         asked,
     )
-    trials = Trials(file, shop, wanted, keep, secret.child("search"), progress)
+    trials = Trials(file, shop, wanted, keep, secret.child("search"), progress, tried)
     begun = time.process_time()
     chosen = trials.search()
     run, whole = _verified(file, shop, chosen, trials.holding(), secret, attacked, progress)

@@ -20,10 +20,12 @@ from sfumato.draws import Seed, as_seed
 from sfumato.errors import SfumatoError, SfumatoWarning
 from sfumato.experiment.protect import protect, work_lines
 from sfumato.experiment.side_by_side import PEOPLE, quick_rate, side_by_side, some_records
+from sfumato.experiment.trials import Trial
 from sfumato.plan.plan import Plan
 from sfumato.plan.suggest.roles import plan_text, suggest
 from sfumato.report.pictures import pictures
 from sfumato.run.run import Run, carry_out
+from sfumato.workbench.adopt import with_steps
 from sfumato.workbench.release import write
 
 Tell = Callable[[str, int, int], None]
@@ -168,7 +170,19 @@ def _search(task: Task, tell: Tell, find: Find) -> dict[str, Any]:
     data = _data(plan)
     template = replace(plan, steps=(), measures=(), limits=(), source=None)
     limits = [x for x in plan.limits if x.measure == "battery"] or task.options["for"]
-    done = protect(data, limits, drop=plan.release.drop, template=template, progress=tell)
+
+    def tried(trial: Trial, made: Plan) -> None:
+        if not (math.isfinite(trial.loss) and math.isfinite(trial.rate)):
+            return  # what misses a limit already isn't measured further
+        text = with_steps(task.text, made.to_dict().get("step", []), made.release.drop)
+        error = math.sqrt(max(trial.rate * (1 - trial.rate), 0.0) / PEOPLE)
+        figures = {"risk": trial.rate, "risk_se": error, "loss": trial.loss, "loss_se": 0.0, "runs": 1}
+        find(
+            "point",
+            plain({"label": trial.words, "text": text, "worst": trial.worst, "problem": "", **figures}),
+        )
+
+    done = protect(data, limits, drop=plan.release.drop, template=template, progress=tell, tried=tried)
     steps = [t for t in done.plan.to_dict().get("step", [])]
     return {
         "steps": steps,
