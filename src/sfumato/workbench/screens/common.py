@@ -61,7 +61,7 @@ def listed_of(value: Any) -> list[Any]:
 def short_value(value: Any) -> str:
     if isinstance(value, dict):
         return f"of {plural(len(value), 'value')}"
-    text = ", ".join(map(shown, value)) if isinstance(value, list) else shown(value)
+    text = (", ".join(map(shown, value)) or "none") if isinstance(value, list) else shown(value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
