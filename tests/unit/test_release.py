@@ -375,3 +375,32 @@ def test_the_dictionary_holds_no_value_that_only_a_coded_record_had(tmp_path, wh
 def test_an_original_order_is_cautioned() -> None:
     assert any("original order" in w for w in run(shuffle=False).warnings)
     assert not any("original order" in w for w in run().warnings)
+
+
+@pytest.mark.parametrize("format_", ["csv", "tsv"])
+def test_a_delimited_release_is_read_back_value_by_value(tmp_path, format_: str) -> None:
+    """Quotes, breaks, empty and missing texts, missing numbers: all come back in the types they had."""
+    from sfumato.release import write
+
+    odd = ["x", 'a "b", c', "", "two\nlines", None, "tab\there"]
+    frame = pl.DataFrame(
+        {
+            "A": [float(i) / 7 for i in range(60)],
+            "B": [None if i % 5 == 0 else i for i in range(60)],
+            "T": [odd[i % len(odd)] for i in range(60)],
+            "F": [i % 3 == 0 for i in range(60)],
+        }
+    )
+    plan = sf.Plan(steps=[sf.RankSwap(columns=["A"], window_percent=20)], release={"format": format_})
+    done = plan.run(sf.Microdata(frame), seed=1)
+    file = tmp_path / f"data.{format_}"
+    order = np.random.default_rng(1).permutation(60)
+    written = write._write_data(done, frame.columns, order, file, done.masked.schema)
+    back = write._as_written(done, file, written)
+    assert back is not None
+    assert back.frame.equals(done.masked.frame[order.tolist()])
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("x", "y", 1), encoding="utf-8")  # one letter of one value
+    assert write._as_written(done, file, written) is None
+    file.write_text(text.replace("B", "C", 1), encoding="utf-8")  # one letter of the first line
+    assert write._as_written(done, file, written) is None
