@@ -24,13 +24,12 @@ import os
 import stat
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import SeedError, SfumatoWarning
+from sfumato.errors import SeedError, SfumatoWarning, as_path
 
 _SEED_BYTES: Final = 32
 
@@ -65,7 +64,7 @@ class Seed:
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Seed:
         """The seed that :meth:`save` wrote. Warns where others may read the file."""
-        path = Path(path)
+        path = as_path(path)
         try:
             text = path.read_text(encoding="ascii").strip()
             mode = path.stat().st_mode
@@ -93,7 +92,7 @@ class Seed:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the seed to a new file that only its owner can read; an old file is never replaced."""
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = os.open(as_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise SeedError(f"{path} exists already; a seed is never written over a file") from None
         except OSError as problem:

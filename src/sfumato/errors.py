@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 
@@ -109,6 +111,18 @@ def nearest(name: str, options: Iterable[str]) -> str | None:
         return folded[str(name).casefold()]
     found = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None
+
+
+def as_path(name: str | os.PathLike[str]) -> Path:
+    """A file's name as a path, or an error where no file can be called so.
+
+    >>> as_path("people.csv").name
+    'people.csv'
+    """
+    if "\0" in os.fspath(name):
+        shown = os.fspath(name).replace("\0", "\N{REPLACEMENT CHARACTER}")
+        raise InputError(f"no file can be called {shown!r}: there is a NUL character in it")
+    return Path(name)
 
 
 def counted(n: int, thing: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from sfumato.errors import InputError, SchemaError
+from sfumato.errors import InputError, SchemaError, as_path
 
 _SHOWN = 8
 
@@ -114,7 +114,7 @@ def file_text(path: str | Path, what: str, base: Path = Path()) -> str:
     would put the owner's folders into a report.
     """
     try:
-        raw = (base / path).read_bytes()
+        raw = (base / as_path(path)).read_bytes()
     except OSError as problem:
         raise InputError(f"the {what} file {path} can't be read: {problem.strerror}") from None
     try:

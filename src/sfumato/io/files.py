@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, as_path
 
 SHOWN = 5
 """How many rows or lines a message names."""
@@ -172,7 +172,7 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path
 
 def check_target(target: Path, *, overwrite: bool) -> None:
     """Refuse a target that is a folder, is there already, or whose folder isn't."""
-    if target.is_dir():
+    if as_path(target).is_dir():
         raise InputError(f"{target} is a folder", hint="name a file in it")
     if not overwrite and os.path.lexists(target):
         raise InputError(f"{target} is there already", hint="pass overwrite=True to replace it")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, as_path
 
 MANIFEST = "MANIFEST.json"
 BUNDLES = (("internal", ""), ("public", "public/"))
@@ -67,7 +67,7 @@ def _refuse_place(target: Path, inputs: Iterable[Path]) -> None:
 
     A bundle within ``public/`` would be handed out with it, its ``internal/`` as well.
     """
-    real = Path(os.path.realpath(target))
+    real = Path(os.path.realpath(as_path(target)))
     for parent in dict.fromkeys([*target.parents, *real.parents]):
         if any(_ours(place / MANIFEST) for place in (parent, *(parent / bundle for bundle, _ in BUNDLES))):
             raise ReleaseError(

@@ -41,6 +41,7 @@ from sfumato.errors import (
     Problem,
     SchemaError,
     SfumatoError,
+    as_path,
     did_you_mean,
     suggesting,
 )
@@ -167,10 +168,13 @@ class Plan:
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the plan's text; an existing file only when told to."""
-        path = Path(path)
+        path = as_path(path)
         if path.exists() and not overwrite:
             raise InputError(f"{path} exists already", hint="choose another name, or pass overwrite=True")
-        path.write_text(self.to_toml(), encoding="utf-8")
+        try:
+            path.write_text(self.to_toml(), encoding="utf-8")
+        except OSError as problem:
+            raise InputError(f"the plan can't be written to {path}: {problem.strerror}") from None
 
     def hash(self) -> str:
         """A digest of what the plan says: comments, order of keys and defaults don't change it."""

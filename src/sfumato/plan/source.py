@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import tomlkit
 from tomlkit.exceptions import ParseError, TOMLKitError
 
-from sfumato.errors import InputError, PlanError, Problem
+from sfumato.errors import InputError, PlanError, Problem, as_path
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -29,7 +29,7 @@ _HEADER = re.compile(r"^\s*(\[\[?)(.+?)(\]\]?)\s*(#.*)?$")
 def read_text(path: File) -> str:
     """The text of a plan's file; what can't be read is said in a sentence."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return as_path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path} isn't UTF-8 text", hint="save the plan as UTF-8") from None
     except OSError as problem:
