@@ -40,8 +40,27 @@ def on_config(config: Any) -> Any:
         )
         return [f"{entry}{name}" for name in there]
 
-    config["nav"] = filled(config["nav"])
+    config["nav"] = with_all(filled(config["nav"]), docs)
     return config
+
+
+def leaves(entry: Any) -> list[str]:
+    """The pages that an entry of the navigation names, at any depth."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry.values() if isinstance(entry, dict) else entry
+    return [leaf for part in parts for leaf in leaves(part)]
+
+
+def with_all(nav: list[Any], docs: Path, under: str = "By job") -> list[Any]:
+    """The navigation with pages that it doesn't name at the end of one entry: none can be forgotten."""
+    named = set(leaves(nav))
+    left = sorted(p.relative_to(docs).as_posix() for p in docs.rglob("*.md"))
+    left = [name for name in left if name not in named]
+    return [
+        {under: [*entry[under], *left]} if isinstance(entry, dict) and under in entry else entry
+        for entry in nav
+    ]
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -40,21 +40,22 @@ def test_pages_named_in_the_navigation_are_there_and_none_is_left_out() -> None:
 
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     nav = yaml.safe_load(text.replace("!!python/name:", ""))["nav"]
-
-    def leaves(entry: object) -> list[str]:
-        if isinstance(entry, str):
-            return [entry]
-        parts = entry.values() if isinstance(entry, dict) else entry
-        return [leaf for part in parts for leaf in leaves(part)]  # type: ignore[attr-defined]
-
-    named = set(leaves(nav))
+    named = set(hooks.leaves(nav))
     made = {"reference/plan.md", "reference/commands.md", "reference/classes.md"}
-    folders = tuple(n for n in named if n.endswith("/"))
-    for name in named - made - set(folders):
+    for name in named - made - {n for n in named if n.endswith("/")}:
         assert (ROOT / "docs" / name).is_file(), name
+    full = hooks.on_config({"docs_dir": str(ROOT / "docs"), "nav": nav})["nav"]
+    there = hooks.leaves(full)
+    assert len(there) == len(set(there))
     for path in (ROOT / "docs").rglob("*.md"):
-        name = path.relative_to(ROOT / "docs").as_posix()
-        assert name in named or name.startswith(folders), name
+        assert path.relative_to(ROOT / "docs").as_posix() in there
+
+
+def test_a_page_that_nobody_named_stands_with_the_jobs(tmp_path: Path) -> None:
+    (tmp_path / "index.md").write_text("# x\n")
+    (tmp_path / "scale.md").write_text("# x\n")
+    nav = hooks.with_all([{"Home": "index.md"}, {"By job": ["index.md"]}], tmp_path)
+    assert nav == [{"Home": "index.md"}, {"By job": ["index.md", "scale.md"]}]
 
 
 def test_the_pictures_on_the_pages_are_there() -> None:
