@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sfumato.run.verdict import Verdict
 
 HELP = "write a first, commented plan for a data file"
-_ATTACKED = 1_000
+_ATTACKED = 600
 """Records that the battery attacks to judge the first plan; `run` attacks more."""
 EXAMPLE = """  sfumato init people.csv                    writes people.toml, with steps that meet limits
   sfumato init people.csv --for research     the limits of a research file

@@ -201,7 +201,7 @@ def commented(found: Search, limits: Mapping[str, Limit], safe: bool, attacked: 
         lines.append(f"  {_safe(trial.words)}: {trial.rate:.1%} / {gain} / {loss}; {missed}")
     lines.append(f"on the whole file, the full battery ({attacked:,} records attacked) and several splits:")
     for words, figures in found.whole:
-        said = ", ".join(f"{k} {v:.3g}" for k, v in figures.items())
+        said = ", ".join(f"{k} {v:.3g}" for k, v in figures.items() if not math.isinf(v))
         lines.append(f"  {_safe(words)}: {said}")
     return "\n".join(wrapped for line in lines for wrapped in _wrapped(line))
 
