@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato import report
 from sfumato.cli import main
 from sfumato.draws import as_seed
 from sfumato.errors import InputError, KeywordError, ParameterError
@@ -240,6 +241,21 @@ def test_a_synthetic_file_is_judged_against_a_holdout() -> None:
     alone = sf.evaluate(original, made, synthetic=True)
     assert not alone.verdict.safe
     assert any("holdout" in text for text in alone.verdict.do)
+
+
+@pytest.mark.parametrize("size", [150, 900])
+def test_a_file_of_another_length_has_its_report(original: sf.Microdata, size: int) -> None:
+    """Nothing in the report may lay row i beside row i: neither displacements nor groups nor changes."""
+    made = resampled(original.frame.drop("ID")).sample(size, with_replacement=True, seed=3)
+    found = sf.evaluate(original, made, synthetic=True, holdout=people(35))
+    summary = found.summary()
+    assert "Approval" in report.html(summary)
+    assert "VERDICT" in report.brief(summary)
+    assert report.text(summary)
+    assert summary["board"]["groups"] == []
+    assert not any("displacement" in c for c in summary["pictures"]["columns"])
+    assert found.plot("columns").charts
+    assert found.plot("correlations").charts
 
 
 def test_calling_a_slightly_noisy_file_synthetic_does_not_help(original: sf.Microdata) -> None:

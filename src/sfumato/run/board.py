@@ -61,7 +61,7 @@ def board(
             for k in after
             if masked.missing(k).sum() != original.missing(k).sum()
         ]
-    out["groups"] = _groups(original, keys, sizes, later)
+        out["groups"] = _groups(original, keys, sizes, later)
     return out
 
 
