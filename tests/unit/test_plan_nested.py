@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 
@@ -47,6 +48,18 @@ def test_details_of_a_variable(folder: Path, name: str, value: str) -> None:
         plan.run(seed=1)
     except SfumatoError:
         pass  # anything else is a traceback
+
+
+@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize(
+    "key",
+    ["format", "title", "data", "for", "roles", "variables", "limits", "release", "measure", "step", "edits"],
+)
+def test_every_key_at_the_top(folder: Path, key: str, value: str) -> None:
+    plain = {"format": "1", "data": '"people.csv"'}
+    text = "".join(f"{k} = {v}\n" for k, v in {**plain, key: value}.items())
+    with contextlib.suppress(SfumatoError):  # anything else is a traceback
+        sf.Plan.loads(text, base=folder).check()
 
 
 @pytest.mark.parametrize("value", ODD)

@@ -94,7 +94,7 @@ def read_parts(text: str) -> Parts:
             del content[key]
 
     whom = content.get("for")
-    if whom is not None and whom not in AUDIENCES:
+    if whom is not None and not (isinstance(whom, str) and whom in AUDIENCES):
         wrong(("for",), f"there are no limits for {whom!r}", did_you_mean(str(whom), AUDIENCES))
         whom = None
     schema = _read_schema(content, wrong)
