@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from sfumato.waiting import Meter
@@ -44,3 +45,25 @@ def _metered(function: Callable[[T], R], meter: Meter) -> Callable[[T], R]:
         return out
 
     return run
+
+
+def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """``function(i)`` for each item, in order, with no more of them under way or waiting than threads.
+
+    >>> list(in_turn(lambda i: i * i, range(5)))
+    [0, 1, 4, 9, 16]
+    """
+    if threads() <= 1:
+        yield from map(function, items)
+        return
+    pool = ThreadPoolExecutor(threads())
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > threads():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -121,7 +121,7 @@ def test_two_strengths_on_one_file_have_unrelated_draws() -> None:
 
 
 def test_the_order_of_a_release_is_bound_to_the_file() -> None:
-    from sfumato.release.write import release_order
+    from sfumato.release.order import release_order
 
     plan = sf.Plan(steps=[sf.RandomSwap(columns=["PAY"], rate_percent=10)])
     one, two = (release_order(plan.run(people(s), seed=3)) for s in (1, 2))

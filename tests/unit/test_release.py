@@ -11,6 +11,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -19,7 +21,11 @@ import pytest
 import sfumato as sf
 from sfumato.draws import Seed
 from sfumato.errors import ReleaseError
-from sfumato.release.write import CHUNK, check_release, release_order, released_columns
+from sfumato.release.order import CHUNK, in_order, release_order
+from sfumato.release.write import check_release, released_columns
+
+# These releases swap persons one by one in a file of households, which is cautioned.
+pytestmark = pytest.mark.filterwarnings("ignore:.*masks persons one by one")
 
 # The households are there for the release's own rules; one column is swapped person by person.
 pytestmark = pytest.mark.filterwarnings("ignore:.*masks persons one by one")
@@ -201,21 +207,24 @@ def test_the_file_carries_no_metadata(tmp_path) -> None:
 def test_the_look_back_catches_another_file(tmp_path) -> None:
     done = run()
     release = done.release(tmp_path / "r")
-    order = release_order(done)
-    from sfumato.release.write import _chunks, _digest, _Written
+    columns = released_columns(done)
+    from sfumato.release.write import _digest, _Written
 
-    written = _Written(tuple(_digest(c) for c in _chunks(done, released_columns(done), order)))
-    check_release(done, release.data, released_columns(done), order, written)
+    parts = list(in_order(done, columns))
+    written = _Written([_digest(p.frame) for p in parts], records=300, as_it_was=False)
+    check_release(done, release.data, columns, written)
     frame = pl.read_parquet(release.data)
     bad = tmp_path / "bad.parquet"
     frame.with_columns(pl.col("INCOME").shift(1, fill_value=0.0)).write_parquet(bad)
     with pytest.raises(ReleaseError, match="isn't what was written"):
-        check_release(done, bad, released_columns(done), order, written)
+        check_release(done, bad, columns, written)
     frame.head(10).write_parquet(bad)
     with pytest.raises(ReleaseError, match="other columns or records"):
-        check_release(done, bad, released_columns(done), order, written)
+        check_release(done, bad, columns, written)
     with pytest.raises(ReleaseError, match="original order"):
-        check_release(done, release.data, released_columns(done), np.arange(300), written)
+        check_release(done, release.data, columns, replace(written, as_it_was=True))
+    with pytest.raises(ReleaseError, match="the original ID"):
+        check_release(done, release.data, columns, replace(written, same=Counter(ID=200)))
 
 
 def test_a_file_of_several_chunks(tmp_path) -> None:
@@ -394,8 +403,9 @@ def test_a_delimited_release_is_read_back_value_by_value(tmp_path, format_: str)
     plan = sf.Plan(steps=[sf.RankSwap(columns=["A"], window_percent=20)], release={"format": format_})
     done = plan.run(sf.Microdata(frame), seed=1)
     file = tmp_path / f"data.{format_}"
-    order = np.random.default_rng(1).permutation(60)
-    written = write._write_data(done, frame.columns, order, file, done.masked.schema)
+    order = release_order(done)
+    places = tmp_path / "order.parquet"
+    written = write._write_data(done, frame.columns, file, done.masked.schema, places)
     back = write._as_written(done, file, written)
     assert back is not None
     assert back.frame.equals(done.masked.frame[order.tolist()])

@@ -18,8 +18,8 @@ class Bar:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._started = time.monotonic()
-        self._what, self._done, self._parts = "starting", 0, 0
-        self._since, self._first = self._started, 0  # when the phase began, and at which part
+        self._what, self._done, self._parts = "starting", 0.0, 0
+        self._since, self._first = self._started, 0.0  # when the phase began, and at which part
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._drawing = threading.Thread(target=self._keep_drawing, daemon=True)
 
@@ -33,7 +33,7 @@ class Bar:
         self._out.write(_CLEAR)
         self._out.flush()
 
-    def tell(self, what: str, done: int, parts: int) -> None:
+    def tell(self, what: str, done: float, parts: int) -> None:
         """What is being done, and how many of its parts are behind us."""
         with self._lock:
             if (
@@ -48,25 +48,28 @@ class Bar:
             wait = _EVERY
             with self._lock:
                 at = time.monotonic()
-                pace = (at - self._since) / max(self._done - self._first, 1)
+                behind = self._done - self._first
+                pace = (at - self._since) / (behind if behind > 0 else 1)
                 now = line(self._what, self._done, self._parts, at - self._started, pace)
             columns = shutil.get_terminal_size().columns
             self._out.write(_CLEAR + now[: max(columns - 1, 10)])
             self._out.flush()
 
 
-def line(what: str, done: int, parts: int, seconds: float, pace: float) -> str:
+def line(what: str, done: float, parts: int, seconds: float, pace: float) -> str:
     """The line itself; ``pace`` is how many seconds a part took so far.
 
     >>> line("rank_swap", 1, 4, seconds=30, pace=30)
     'rank_swap  ██████░░░░░░░░░░░░░░░░░░  1/4  0:30, about 1:30 left'
     >>> line("reading", 0, 0, seconds=2, pace=2)
     'reading  0:02'
+    >>> line("step noise", 1.5, 4, seconds=30, pace=20)
+    'step noise  █████████░░░░░░░░░░░░░░░  1/4  0:30, about 0:50 left'
     """
     words = [" ".join(what.split())]
     if parts > 0:
         full = round(_WIDTH * min(done, parts) / parts)
-        words += ["█" * full + "░" * (_WIDTH - full), f"{done}/{parts}"]
+        words += ["█" * full + "░" * (_WIDTH - full), f"{int(done)}/{parts}"]
     clock = _clock(seconds)
     if 0 < done < parts:
         clock += f", about {_clock(pace * (parts - done))} left"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -45,6 +47,7 @@ def call(name: str, words: list[str]) -> int:
         print(f"sfumato: there is no command {name!r}\n  hint: {hint}", file=sys.stderr)
         return BAD
     json_asked = "--json" in words
+    _stop_when_asked()
     try:
         with listening(_show_waiting), warnings.catch_warnings():
             warnings.simplefilter("default", SfumatoWarning)
@@ -84,6 +87,16 @@ def call(name: str, words: list[str]) -> int:
             file=sys.stderr,
         )
         return BAD
+
+
+def _stop_when_asked() -> None:
+    """Let a request to end (SIGTERM) end the work as a person would: nothing is left behind."""
+
+    def stop(*_: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGTERM, stop)
 
 
 def _place(problem: BaseException) -> str:

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.command import FAILED, OK, print_json, progress, say
+from sfumato.cli.engine import add_engine, chosen_engine
 
 if TYPE_CHECKING:
+    from sfumato.contract.engine import Engine
+    from sfumato.draws import Seed
     from sfumato.plan.plan import Plan
     from sfumato.release.write import Release
     from sfumato.run.run import Run
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
 HELP = "carry out a plan and write the release"
 EXAMPLE = """  sfumato run people.toml --out release
   sfumato run people.toml --out release --save-seed people.seed   so that it can be run again
-  sfumato run people.toml                                          a trial: nothing is written"""
+  sfumato run people.toml                                          a trial: nothing is written
+  sfumato run census.toml --out release --engine stream            a file larger than memory"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--analysis", action="append", metavar="FORMULA", help='with --copies: do they agree on "Y ~ X + Z"?'
     )
+    add_engine(parser)
     parser.add_argument("--despite-limits", action="store_true", help="release even where a limit fails")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -38,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from sfumato.drawing import folded
     from sfumato.draws import Seed
-    from sfumato.errors import ParameterError, SfumatoWarning
+    from sfumato.errors import ParameterError
     from sfumato.plan.plan import Plan
 
     if args.copies < 1:
@@ -55,12 +60,20 @@ def run(args: argparse.Namespace) -> int:
                 f"the seed of {folded(drawn)} will not be kept: this release can't be made again "
                 "(say --save-seed FILE to keep it)"
             )
-    data = plan.data()
+    engine = chosen_engine(args, plan)
+    with engine:
+        return _carried_out(args, plan, seed, engine)
+
+
+def _carried_out(args: argparse.Namespace, plan: Plan, seed: Seed, engine: Engine) -> int:
+    from sfumato.errors import SfumatoWarning
+
+    data = plan.data(lazy=engine.name != "memory")
     with progress(args.quiet or args.json) as tell, warnings.catch_warnings():
         # The run collects its warnings; they are printed once, below.
         warnings.simplefilter("ignore", SfumatoWarning)
         seeds = [seed] + [seed.child(f"copy {k}") for k in range(2, args.copies + 1)]
-        runs = [plan.run(data, seed=s, progress=tell) for s in seeds]
+        runs = [plan.run(data, seed=s, progress=tell, engine=engine) for s in seeds]
     if args.save_seed:
         # Before the release: one without its seed couldn't be made again.
         seed.save(args.save_seed)

@@ -1,26 +1,30 @@
 """What a mask promises to keep, checked on the real output of every run.
 
 A guarantee compares the file before the step with the file after it and says by how much it fails.
-It is evidence, not trust: it recomputes from the data and knows nothing of how the mask works.
+It is evidence, not trust: it recomputes from the data and knows nothing of how the mask works. Most are
+:class:`ByBlocks`: judged from blocks of records, wherever these are.
 """
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from sfumato.data.differences import changed, changed_rows, same_memory
+from sfumato.data.digest import Words, multiset_sums
 from sfumato.data.microdata import Microdata
 from sfumato.data.rules import Rule, broken_sums, judgeable, undefined, values_of
 from sfumato.errors import ParameterError, counted
+from sfumato.stats.pair_moments import PairMoments, combined
 
 
-# Types whose buffers Arrow can't show, or whose buffers don't tell their values.
 @dataclass(frozen=True)
 class Check:
     """The outcome of one guarantee."""
@@ -44,6 +48,26 @@ class Guarantee(ABC):
     def check(self, before: Microdata, after: Microdata) -> Check:
         problem = self.failure(before, after)
         return Check(self.describe(), problem is None, problem or "")
+
+
+class ByBlocks(Guarantee):
+    """A guarantee that is judged from what each block of records says: of any file, on any machine."""
+
+    @abstractmethod
+    def looks_at(self) -> Sequence[str]:
+        """The columns that it needs."""
+
+    @abstractmethod
+    def partial(self, before: Microdata, after: Microdata) -> Any:
+        """What one block of records says."""
+
+    @abstractmethod
+    def judged(self, parts: Sequence[Any]) -> str | None:
+        """:meth:`failure`, from all blocks in their order."""
+
+    def failure(self, before: Microdata, after: Microdata) -> str | None:
+        parts = before.compare(after, lambda one, two, _: self.partial(one, two), self.looks_at())
+        return self.judged(parts)
 
 
 @dataclass(frozen=True)
@@ -83,45 +107,64 @@ class Untouched(Guarantee):
         for column in before.columns:
             if column not in there:
                 continue
-            one, two = before.column(column), after.column(column)
-            if one is two or same_memory(one, two):
+            if before.shares(after, column):
                 continue
-            n = changed(one, two)
+            n = changed(before.column(column), after.column(column))
             if n:
                 return f"{column} changed in {counted(n, 'record')}"
         return None
 
 
+def _new_key() -> bytes:
+    return secrets.token_bytes(16)
+
+
 @dataclass(frozen=True)
-class SameMultiset(Guarantee):
-    """Each column holds the same values, each as often as before (within strata, if given)."""
+class SameMultiset(ByBlocks):
+    """Each column holds the same values, each as often as before (within strata, if given).
+
+    Judged by sums of keyed hashes, which two different multisets share with a chance of 2⁻¹²⁸: no sort,
+    and no value has to meet another.
+    """
 
     columns: tuple[str, ...]
     within: tuple[str, ...] = ()
+    key: bytes = field(default_factory=_new_key, repr=False, compare=False)
 
     def describe(self) -> str:
         where = f" within {_names(self.within)}" if self.within else ""
         return f"the values of {_names(self.columns)} are the same set, each as often as before{where}"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
-        strata = before.codes(self.within)[0] if self.within else None
+    def looks_at(self) -> Sequence[str]:
+        return (*self.columns, *self.within)
+
+    def partial(self, before: Microdata, after: Microdata) -> dict[str, tuple[Words, Words, str]]:
+        out = {}
+        strata = before.select(self.within).get_columns()
         for column in self.columns:
             one, two = before.column(column), after.column(column)
             if one is two or same_memory(one, two):
                 continue
-            if one.dtype != two.dtype:
-                return f"{column} was {one.dtype} and became {two.dtype}"
-            first, second = pl.DataFrame({"value": one}), pl.DataFrame({"value": two})
-            if strata is not None:
-                first, second = (f.with_columns(stratum=pl.Series(strata)) for f in (first, second))
-            by = first.columns
-            if not first.sort(by).equals(second.sort(by), null_equal=True):
+            same = one.dtype == two.dtype
+            word = "" if same else f"{column} was {one.dtype} and became {two.dtype}"
+            both = [multiset_sums(pl.DataFrame([*strata, s]), self.key) for s in (one, two)]
+            out[column] = (both[0], both[1], word)
+        return out
+
+    def judged(self, parts: Sequence[dict[str, tuple[Words, Words, str]]]) -> str | None:
+        for column in self.columns:
+            seen = [p[column] for p in parts if column in p]
+            for _, _, word in seen:
+                if word:
+                    return word
+            # Sums modulo 2^64; a block whose column is shared adds the same to both.
+            if seen and (np.add.reduce([a - b for a, b, _ in seen]) != 0).any():
                 return f"the values of {column} aren't the same set as before"
         return None
 
 
 @dataclass(frozen=True)
-class SameTable(Guarantee):
+class SameTable(ByBlocks):
     """The counts of every combination of these columns stay."""
 
     keys: tuple[str, ...]
@@ -129,22 +172,32 @@ class SameTable(Guarantee):
     def describe(self) -> str:
         return f"the table of {' × '.join(self.keys)} keeps every count"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return self.keys
+
+    def partial(self, before: Microdata, after: Microdata) -> pl.DataFrame:
+        """By how much each count changes; a count only changes through records that changed."""
         keys = list(self.keys)
         first, second = before.select(keys), after.select(keys)
-        if first.height == second.height and first.schema == second.schema:
-            # A count can only change through records that changed, so the others needn't be counted.
+        if first.schema == second.schema:
             off_rows = changed_rows(first, second)
             first, second = first.filter(off_rows), second.filter(off_rows)
-        one = first.group_by(keys).len("before")
-        two = second.group_by(keys).len("after")
-        both = one.join(two, on=keys, how="full", nulls_equal=True).fill_null(0)
-        off = int((both["before"].cast(pl.Int64) != both["after"].cast(pl.Int64)).sum())
-        return f"{off:,} cells of {' × '.join(keys)} have another count" if off else None
+        else:
+            first, second = (f.cast(pl.String) for f in (first, second))
+        signs = [first.with_columns(change=pl.lit(-1)), second.with_columns(change=pl.lit(1))]
+        return self._added(signs)
+
+    def judged(self, parts: Sequence[pl.DataFrame]) -> str | None:
+        off = self._added(parts).height if parts else 0
+        return f"{off:,} cells of {' × '.join(self.keys)} have another count" if off else None
+
+    def _added(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        total = pl.col("change").sum()
+        return pl.concat(frames).group_by(list(self.keys)).agg(total).filter(pl.col("change") != 0)
 
 
 @dataclass(frozen=True)
-class SumRule(Guarantee):
+class SumRule(ByBlocks):
     """A total equals the sum of its components in every record where it did before."""
 
     total: str
@@ -154,15 +207,20 @@ class SumRule(Guarantee):
     def describe(self) -> str:
         return f"{self.total} = {' + '.join(self.components)} in every record where it held before"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return (self.total, *self.components)
+
+    def partial(self, before: Microdata, after: Microdata) -> int:
         held = ~broken_sums(before, self.total, self.components, self.tolerance)
-        off = held & broken_sums(after, self.total, self.components, self.tolerance)
-        n = int(off.sum())
+        return int((held & broken_sums(after, self.total, self.components, self.tolerance)).sum())
+
+    def judged(self, parts: Sequence[int]) -> str | None:
+        n = sum(parts)
         return f"the sum {self.total} is broken in {counted(n, 'record')}" if n else None
 
 
 @dataclass(frozen=True)
-class RuleKept(Guarantee):
+class RuleKept(ByBlocks):
     """A rule of the schema holds in every record where it did before, or hides two of its members.
 
     ``moved``: missing values change places like others, so that one of them hides nothing.
@@ -174,9 +232,12 @@ class RuleKept(Guarantee):
     def describe(self) -> str:
         return f"{self.rule} in every record where it held before"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return self.rule.members
+
+    def partial(self, before: Microdata, after: Microdata) -> int:
         if not judgeable(after, self.rule):
-            return None  # a member became text; what that leaves to compute is looked at before a release
+            return 0  # a member became text; what that leaves to compute is looked at before a release
         members = self.rule.members
         now = values_of(after, members)
         there = np.sum([np.isfinite(now[m]) for m in members], axis=0)
@@ -184,12 +245,15 @@ class RuleKept(Guarantee):
         if not self.moved:
             open_ |= there == len(members) - 1
         open_ &= ~(undefined(self.rule, now) & ~np.isfinite(now[self.rule.result]))
-        n = int((self.rule.holds(values_of(before, members)) & open_).sum()) if open_.any() else 0
+        return int((self.rule.holds(values_of(before, members)) & open_).sum()) if open_.any() else 0
+
+    def judged(self, parts: Sequence[int]) -> str | None:
+        n = sum(parts)
         return f"the rule {self.rule} is broken in {counted(n, 'record')}" if n else None
 
 
 @dataclass(frozen=True)
-class NothingLost(Guarantee):
+class NothingLost(ByBlocks):
     """No value of these columns becomes missing, undefined or infinite.
 
     ``moved``: missing values may change places, but a column that had none gets none.
@@ -201,18 +265,30 @@ class NothingLost(Guarantee):
     def describe(self) -> str:
         return f"no value of {_names(self.columns)} is lost" if self.columns else "no value is lost"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return self.columns
+
+    def partial(self, before: Microdata, after: Microdata) -> dict[str, tuple[int, bool, str]]:
+        """Of each column: how many values are lost, whether it had all, and its type."""
+        out = {}
         for column in self.columns:
             if column not in before.columns or column not in after.columns:
                 continue
             one, two = before.column(column), after.column(column)
             if same_memory(one, two):
+                out[column] = (0, not self.moved or bool(_there(one).all()), str(one.dtype))
                 continue
             had, has = _there(one), _there(two)
-            n = int((had & ~has).sum()) if not self.moved or had.all() else 0
-            if n:
+            out[column] = (int((had & ~has).sum()), bool(had.all()), str(one.dtype))
+        return out
+
+    def judged(self, parts: Sequence[dict[str, tuple[int, bool, str]]]) -> str | None:
+        for column in self.columns:
+            seen = [p[column] for p in parts if column in p]
+            n = sum(lost for lost, _, _ in seen)
+            if n and (not self.moved or all(had for _, had, _ in seen)):
                 return (
-                    f"{counted(n, 'value')} of {column} ({one.dtype}) "
+                    f"{counted(n, 'value')} of {column} ({seen[0][2]}) "
                     f"{'is' if n == 1 else 'are'} missing or infinite afterwards"
                 )
         return None
@@ -225,7 +301,7 @@ def _there(series: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True)
-class SameMoments(Guarantee):
+class SameMoments(ByBlocks):
     """Means (order 1) or means and covariances (order 2) stay, to a relative tolerance.
 
     The error of a mean is measured against the column's standard deviation, that of a covariance
@@ -247,12 +323,69 @@ class SameMoments(Guarantee):
         where = f" within {_names(self.within)}" if self.within else ""
         return f"{what} of {_names(self.columns)} are kept{where}, {exactness(self.tolerance)}"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return (*self.columns, *self.within)
+
+    def partial(self, before: Microdata, after: Microdata) -> MomentParts:
         x, z = before.matrix(self.columns), after.matrix(self.columns)
-        strata = rows_by_group(before.codes(self.within)[0])
-        return lost_values(x, z) or over(
-            [_moment_error(x[rows], z[rows], self.order) for rows in strata], self.tolerance
-        )
+        there = np.isfinite(x)
+        both = {
+            stratum: (PairMoments.of(x[rows], there[rows]), PairMoments.of(z[rows], there[rows]))
+            for stratum, rows in strata_of(before, self.within)
+        }
+        return MomentParts(int((there & ~np.isfinite(z)).sum()), both)
+
+    def judged(self, parts: Sequence[MomentParts]) -> str | None:
+        return judged_moments(parts, self.order, self.tolerance)
+
+
+@dataclass(frozen=True)
+class MomentParts:
+    """What a block says of moments: values that are lost, and by stratum the moments before and after."""
+
+    lost: int
+    both: dict[Any, tuple[PairMoments, PairMoments]]
+
+
+def judged_moments(
+    parts: Sequence[MomentParts], order: int, tolerance: float, factor: float = 1.0
+) -> str | None:
+    """What to say of moments that should have stayed, or be ``factor`` times as large, in each stratum."""
+    if problem := lost_values(sum(p.lost for p in parts)):
+        return problem
+    strata: dict[Any, list[tuple[PairMoments, PairMoments]]] = defaultdict(list)
+    for part in parts:
+        for stratum, both in part.both.items():
+            strata[stratum].append(both)
+    errors = [
+        combined(one for one, _ in both).error(combined(two for _, two in both), order, factor)
+        for both in strata.values()
+    ]
+    return over(errors, tolerance)
+
+
+def lost_values(n: int) -> str | None:
+    """What to say where so many values were there before and aren't numbers afterwards."""
+    return f"{n:,} values are missing or infinite afterwards" if n else None
+
+
+def over(errors: Sequence[float], tolerance: float) -> str | None:
+    """What to say where a relative error is over its tolerance; an undefined one is."""
+    worst = float(np.max(errors, initial=0.0))
+    if not worst <= tolerance:
+        return f"off by {worst:.3g} (relative), more than {tolerance:.3g}"
+    return None
+
+
+def strata_of(data: Microdata, within: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """The strata among some records, each by its values, and its rows."""
+    if not within:
+        yield (), slice(None)
+        return
+    keys = data.select(list(within))
+    for rows in rows_by_group(data.codes(within)[0]):
+        first = 0 if isinstance(rows, slice) else int(rows[0])
+        yield tuple("NaN" if v != v else v for v in keys.row(first)), rows
 
 
 MOST_PROMISED: Final = 0.05
@@ -284,63 +417,6 @@ def rows_by_group(
     if len(sizes) <= 1:
         return [slice(None)]
     return list(np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1]))
-
-
-def lost_values(
-    x: np.ndarray[tuple[int, int], np.dtype[np.float64]], z: np.ndarray[tuple[int, int], np.dtype[np.float64]]
-) -> str | None:
-    """What to say where a value was there before and isn't a number afterwards."""
-    lost = int((np.isfinite(x) & ~np.isfinite(z)).sum())
-    return f"{lost:,} values are missing or infinite afterwards" if lost else None
-
-
-def over(errors: Sequence[float], tolerance: float) -> str | None:
-    """What to say where a relative error is over its tolerance; an undefined one is."""
-    worst = float(np.max(errors, initial=0.0))
-    if not worst <= tolerance:
-        return f"off by {worst:.3g} (relative), more than {tolerance:.3g}"
-    return None
-
-
-def _moment_error(
-    x: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    z: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    order: int,
-) -> float:
-    there = np.isfinite(x)
-    if there.all():
-        return moment_error(x, z, order)
-    errors = [0.0]
-    for j in range(x.shape[1]):
-        own = there[:, j]
-        errors.append(moment_error(x[own][:, [j]], z[own][:, [j]], order))
-        for k in range(j) if order == 2 else ():
-            both = own & there[:, k]
-            errors.append(moment_error(x[both][:, [j, k]], z[both][:, [j, k]], order))
-    return float(np.max(errors))
-
-
-def moment_error(
-    x: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    z: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    order: int = 2,
-    factor: float = 1.0,
-) -> float:
-    """The largest relative error of a mean, or of a covariance that should be ``factor`` times as large."""
-    if len(x) < 2:
-        return 0.0
-    middle, middle_after = x.mean(axis=0), z.mean(axis=0)
-    centred = x - middle
-    products = centred.T @ centred if order == 2 else np.diag(np.square(centred).sum(axis=0))
-    scale = np.sqrt(np.diag(products) / len(x))
-    scale[scale == 0] = np.maximum(np.abs(middle), 1.0)[scale == 0]
-    error = np.abs((middle - middle_after) / scale).max()
-    if order == 2:
-        centred = z - middle_after
-        change = (factor * products - centred.T @ centred) / np.outer(scale, scale)
-        # np.maximum and not max: an undefined error must not pass for none.
-        error = np.maximum(error, np.abs(change).max() / len(x))
-    return float(error)
 
 
 def _names(columns: Sequence[str]) -> str:

@@ -27,54 +27,29 @@ from __future__ import annotations
 import json
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import polars as pl
 
 from sfumato.contract.context import Context, Told
 from sfumato.contract.disclosure import Fact, Kept
+from sfumato.contract.engine import Locality, bytes_per_record
 from sfumato.contract.guarantees import Check, Guarantee, NothingLost, RuleKept, SameRecords, Untouched
+from sfumato.contract.notes import Notes as Notes
+from sfumato.contract.refusals import blame, default, ends, refuse
+from sfumato.contract.verify import Verified, broken_edits, verified
 from sfumato.data.digest import records_digest
-from sfumato.data.edit_check import broken, edits_of
-from sfumato.data.follow import alone, follow, followers
+from sfumato.data.edit_check import edits_of
+from sfumato.data.follow import alone, follow, followed_schema, followers
 from sfumato.data.microdata import Microdata, as_microdata, refuse_extremes
 from sfumato.data.rules import judgeable, rules_of, strict
 from sfumato.data.schema import Schema, Variable
-from sfumato.data.usable import below_zero, computing, refuse_unusable
+from sfumato.data.usable import computing, refuse_unusable
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import GuaranteeError, MaskError, Problem, SfumatoError
 from sfumato.parallel import in_threads
-
-
-@dataclass
-class Notes:
-    """What a step has to say of its work.
-
-    ``figures`` are numbers for the internal report (targets, achieved values, counts), by name;
-    ``warnings`` are sentences; ``log`` is the confidential list of what was done to whom. None of
-    them goes into the public bundle.
-    """
-
-    figures: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    log: pl.DataFrame | None = None
-
-    def figure(self, name: str, value: Any, column: str | None = None) -> None:
-        """Note a number; with ``column``, one of several columns' (``figures[name][column]``)."""
-        if column is None:
-            self.figures[name] = value
-        else:
-            self.figures.setdefault(name, {})[column] = value
-
-    def warn(self, message: str) -> None:
-        if message not in self.warnings:
-            self.warnings.append(message)
-
-    def add_log(self, entries: pl.DataFrame) -> None:
-        """Add rows to the confidential log."""
-        self.log = entries if self.log is None else pl.concat([self.log, entries], how="diagonal_relaxed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +58,8 @@ class Mask(Told):
 
     reference: ClassVar[str] = ""
     """Where the method comes from."""
+    reads_original: ClassVar[bool] = False
+    """Whether it also looks at the file as it was before the first step."""
     needs_shuffle: ClassVar[bool] = False
     """Whether its protection ends where records are released in their original order."""
     moves_missing: ClassVar[bool] = False
@@ -168,6 +145,63 @@ class Mask(Told):
     def needs(self, data: Microdata) -> Sequence[str]:
         """The columns that the mask reads; by default those that its parameters name."""
         return tuple(dict.fromkeys([*self.named_columns(), *self.changes(data)]))
+
+    # -- where it can be done ---------------------------------------------------------------------
+
+    @property
+    def locality(self) -> Locality:
+        """What must be at one place for its work to be done; see :mod:`sfumato.contract.engine`."""
+        return "file"
+
+    def reads(self, data: Microdata) -> list[str]:
+        """Every column that carrying it out looks at: what it needs, what it may change, what rules tie to
+        these, and, where records are put together, whose they are."""
+        schema = data.schema
+        used = dict.fromkeys([*self.needs(data), *self.touches(data)])
+        if self.locality in ("keys", "file"):
+            used |= dict.fromkeys(c for c in (schema.id, schema.household) if c is not None)
+        size = 0
+        while size != len(used):
+            size = len(used)
+            for rule in rules_of(schema):
+                if set(rule.members) & set(used):
+                    used |= dict.fromkeys(rule.members)
+        for edit in edits_of(schema):
+            if edit.columns & set(self.touches(data)):
+                used |= dict.fromkeys([*edit.columns, *([schema.household] if schema.household else [])])
+        used |= dict.fromkeys(data.with_flags(list(used)))
+        return [c for c in data.columns if c in used]
+
+    def apart(self, data: Microdata) -> Sequence[Mask]:
+        """This step as steps that can be done one after the other (or beside each other) with its draws,
+        to the same effect: where one column at a time is enough."""
+        return (self,)
+
+    def by_column(self, data: Microdata) -> Sequence[Mask]:
+        """A step for each of ``columns``, where no rule ties one of them to another column."""
+        columns: tuple[str, ...] = getattr(self, "columns", ())
+        tied = {m for rule in rules_of(data.schema) for m in rule.members}
+        if len(columns) < 2 or tied & set(columns):
+            return (self,)
+        out = []
+        for column in columns:
+            said: dict[str, Any] = {"columns": (column,)}
+            for name, declared in self.parameters().items():
+                value = getattr(self, name)
+                if isinstance(value, Mapping) and value and set(value) <= set(columns):
+                    own = {c: v for c, v in value.items() if c == column}
+                    said[name] = own or default(declared)
+            out.append(replace(self, **said).given(self.context))
+        return out
+
+    def gathers(self, data: Microdata) -> int:
+        """About how many bytes it needs at one place, beyond those it works with."""
+        if self.locality == "rows":
+            return 0
+        width = max(
+            bytes_per_record({c: data.dtype(c) for c in part.reads(data)}) for part in self.apart(data)
+        )
+        return width * len(data) * (2 if self.reads_original else 1)
 
     # -- what an intruder makes of it -------------------------------------------------------------
 
@@ -256,7 +290,7 @@ class Mask(Told):
         terminal unless told otherwise; a plan's run keeps it in ``run.warnings``.
         """
         data = as_microdata(data)
-        _refuse([p for p in self.check_rules(data.schema, data._types) if p.severity == "error"], self.name)
+        refuse([p for p in self.check_rules(data.schema, data._types) if p.severity == "error"], self.name)
         secret, step = as_seed(seed), self.id or self.name
         draws = secret.draws(step) if common_random_numbers else self.draws(bound_to(secret, data), step)
         masked, notes, _ = self.carry_out(data, draws)
@@ -276,32 +310,46 @@ class Mask(Told):
         """Check, apply, verify: the masked data, the notes and the outcome of every guarantee."""
         if context is not None:
             return self.given(context).carry_out(data, draws)
-        _refuse([p for p in self.check(data.schema, data._types) if p.severity == "error"], self.name)
         notes = Notes()
+        self.admit(data)
         if not len(data):
             return data, notes, []
-        own, used = tuple(self.changes(data)), self.needs(data)
-        refuse_unusable(data, used, MaskError, self.name)
-        for column, parameter in self.named_columns().items():
-            if self.parameters()[parameter].metadata.get("numeric") and data.dtype(column).is_float():
-                refuse_extremes(data.column(column))
-        with computing(data, used, MaskError, self.name):
+        own = tuple(self.changes(data))
+        with computing(data, self.needs(data), MaskError, self.name):
             after = self._apply(data, draws, notes)
             masked, followed = follow(data, after, own, blanks=not self.moves_missing)
             for column, records in followed.items():
                 notes.figure("records_that_followed", records, column)
+        return masked, notes, self.verify(data, masked, notes, both=[c for c in followed if c in own])
+
+    def admit(self, data: Microdata) -> None:
+        """Refuse data that this step can't be carried out on, before it is."""
+        refuse([p for p in self.check(data.schema, data._types) if p.severity == "error"], self.name)
+        refuse_unusable(data, self.needs(data), MaskError, self.name)
+        declared = self.parameters()
+        named = [c for c, p in self.named_columns().items() if declared[p].metadata.get("numeric")]
+        floats = [c for c in named if data.dtype(c).is_float()]
+        if floats and len(data):
+            seen = data.aggregate(lambda block, _: {c: ends(block.column(c)) for c in floats}, floats)
+            for column in floats:
+                refuse_extremes(pl.Series(column, [e for part in seen for e in part[column]]))
+
+    def verify(
+        self, data: Microdata, masked: Microdata, notes: Notes, *, both: Sequence[str] = ()
+    ) -> list[Check]:
+        """Judge every promise on the two files; an error where one is broken. ``both`` are columns that
+        the step masks and that followed their parts."""
+        touched = self.touches(data)
+        with computing(data, self.needs(data), MaskError, self.name):
             promised = self.guarantees(data)
             if notes.log is not None:
                 promised += self.logged(data, notes.log)
-            checks = [g.check(data, masked) for g in promised]
-            for sentence in _broken_edits(data, masked, self.touches(data)):
-                notes.warn(sentence)
-            for column in (c for c in self.touches(data) if c in data.columns):
-                word = below_zero(data, masked, column)
-                if word is not None:
-                    notes.warn(word)
-        failed = [c for c in checks if not c.ok]
-        both = [c for c in followed if c in own]
+            seen: Verified = verified(data, masked, promised, touched)
+            edits = broken_edits(data, masked, touched)
+        for word in (*edits, *seen.cautions):
+            notes.warn(word)
+        notes.touched |= seen.touched
+        failed = [c for c in seen.checks if not c.ok]
         if failed and both:
             raise MaskError(
                 f"{self.name} masks {' and '.join(both)} and columns that add up to it, and can't keep both: "
@@ -311,51 +359,25 @@ class Mask(Told):
         if failed:
             raise GuaranteeError(
                 "\n".join(f"{self.name} broke its guarantee: {c.guarantee}: {c.detail}" for c in failed),
-                hint=f"nothing was released; {_blame(data, self.touches(data))}",
+                hint=f"nothing was released; {blame(data, touched)}",
             )
-        return masked, notes, checks
-
-
-def _broken_edits(before: Microdata, after: Microdata, touched: Sequence[str]) -> list[str]:
-    """A sentence on every declared edit that more records break than before."""
-    out = []
-    for edit in edits_of(before.schema):
-        if edit.columns & set(touched) and edit.columns <= set(after.columns):
-            was, now = (int(broken(edit, d).sum()) for d in (before, after))
-            if now > was:
-                out.append(f"the edit {edit} is broken in {now:,} records, before in {was:,}")
-    return out
-
-
-_NARROW: Final = (pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Float32)
-
-
-def _blame(data: Microdata, columns: Sequence[str]) -> str:
-    """What may be behind a broken promise: a type too narrow for what the mask makes, or a defect."""
-    narrow = [c for c in columns if c in data.columns and data.dtype(c) in _NARROW]
-    if not narrow:
-        return "this is a defect of the mask or of its parameters"
-    named = ", ".join(f"{c} is {data.dtype(c)}" for c in narrow[:5]) + (" …" if narrow[5:] else "")
-    return f"{named}, which may be too narrow for it: read it as Int64 or Float64"
-
-
-def _refuse(problems: Sequence[Problem], name: str) -> None:
-    if problems:
-        raise MaskError(
-            "; ".join(f"{name}: {p.message}" for p in problems),
-            hint="; ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None,
-        )
+        return seen.checks
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsMask(Mask):
     """A mask that treats any chunk of records on its own, once it has looked at the whole file.
 
-    ``_fit`` looks (a covariance, a cut point); ``_rows`` masks records start … of the file. The
-    result must not depend on where the chunks end; a contract test proves it.
+    ``_fit`` looks at the file in blocks (a covariance, a cut point: :meth:`Microdata.aggregate`); ``_rows``
+    masks records start … of the file. The result must not depend on where the chunks end; a contract test
+    proves it.
     """
 
     chunk_records: ClassVar[int] = 1 << 20
+
+    @property
+    def locality(self) -> Locality:
+        return "rows"
 
     def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> Any:
         return None
@@ -364,18 +386,53 @@ class RowsMask(Mask):
     def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
         """Mask a chunk whose first record is record ``start`` of the file."""
 
-    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+    def _schema(self, data: Microdata, state: Any) -> Schema:
+        """The schema afterwards, where the step changes what there is to say of a column."""
+        return data.schema
+
+    def _note_result(self, data: Microdata, masked: Microdata, state: Any, notes: Notes) -> None:
+        """What there is to tell of the outcome, from both files in blocks."""
+
+    def fit(self, data: Microdata, draws: Draws, notes: Notes) -> Fitted:
+        """What is needed to mask any records of the file."""
         state = self._fit(data, draws, notes)
-        needed = set(self.needs(data))
-        used = [c for c in data.columns if c in needed]
-        narrow = data.with_frame(data.select(used))
-        starts = range(0, len(data), self.chunk_records)
-        parts = in_threads(
-            lambda start: self._rows(narrow.slice(start, self.chunk_records), start, state, draws), starts
+        used, own = set(self.needs(data)), tuple(self.changes(data))
+        types = self.types_after(data._types, data.schema)
+        schema = self._schema(data, state)
+        shape = Microdata(pl.DataFrame(schema=types), schema)
+        return Fitted(
+            self, state, draws, [c for c in data.columns if c in used], own, followed_schema(data, shape)
         )
-        touched = [c for c in self.changes(data) if c in parts[0].columns]
-        new = pl.concat([p.frame.select(touched) for p in parts], rechunk=len(parts) > 1)
-        return data.with_columns(new.get_columns())
+
+    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
+        fitted = self.fit(data, draws, notes)
+        narrow = data.only(fitted.used)
+        starts = range(0, len(data), self.chunk_records)
+        parts = in_threads(lambda start: fitted.rows(narrow.slice(start, self.chunk_records), start), starts)
+        new = pl.concat(parts, rechunk=len(parts) > 1)
+        masked = data.with_columns(new.get_columns()).with_schema(self._schema(data, fitted.state))
+        self._note_result(data, masked, fitted.state, notes)
+        return masked
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A rows mask that has looked at its file: it can mask any of its records, wherever they are."""
+
+    mask: RowsMask
+    state: Any
+    draws: Draws
+    used: list[str]
+    """The columns that it reads."""
+    own: tuple[str, ...]
+    """The columns that it makes."""
+    schema: Schema
+    """What is said of the file afterwards."""
+
+    def rows(self, chunk: Microdata, start: int) -> pl.DataFrame:
+        """The new columns of some records, the first of which is record ``start`` of the file."""
+        new = self.mask._rows(chunk, start, self.state, self.draws)
+        return new.select([c for c in self.own if c in new.columns])
 
 
 def bound_to(seed: Seed, data: Microdata) -> Seed:

@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.context import Context
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Check, Guarantee, SameRecords, Untouched
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import parameter
+from sfumato.contract.verify import verified
 from sfumato.data.microdata import IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import GuaranteeError, MaskError, counted
@@ -34,6 +36,11 @@ class PerHousehold(Mask):
         columns=True,
         public=True,
     )
+
+    @property
+    def locality(self) -> Locality:
+        """Who gives a household one value must see its members together."""
+        return super().locality if self.household is None else "file"
 
     def carry_out(
         self, data: Microdata, draws: Draws, context: Context | None = None
@@ -65,11 +72,12 @@ class PerHousehold(Mask):
         promised: list[Guarantee] = [
             SameRecords(added), Untouched(touched), OneValue(tuple(touched), self.household),
         ]  # fmt: skip
-        fresh = [g.check(data, out) for g in promised]
-        failed = [c for c in fresh if not c.ok]
+        seen = verified(data, out, promised, touched)
+        notes.touched = seen.touched  # in records, where the step counted households
+        failed = [c for c in seen.checks if not c.ok]
         if failed:
             raise GuaranteeError("\n".join(f"{self.name} broke its guarantee: {c.detail}" for c in failed))
-        return out, notes, [*checks, *fresh]
+        return out, notes, [*checks, *seen.checks]
 
 
 def _refuse_unshared(

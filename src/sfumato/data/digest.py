@@ -24,37 +24,50 @@ from sfumato.data.microdata import Microdata
 
 Words = npt.NDArray[np.uint64]
 _MISSING: Final = np.uint64(0x9E3779B97F4A7C15)
-_BLOCK: Final = 1 << 20
 _FEW: Final = 50_000
 
 
 def records_digest(data: Microdata, key: bytes) -> bytes:
     """16 bytes that depend on the multiset of records and on the key."""
-    keys = {c: _word(key, f"column {c}") for c in data.columns}
-    first, second = _word(key, "first sum"), _word(key, "second sum")
     sums = np.zeros(2, np.uint64)
-    for start in range(0, len(data), _BLOCK):
-        part = data.slice(start, _BLOCK)
-        sums += _sums(part, keys, first, second) if len(part) > _FEW else _few(part, keys, first, second)
+    for part in data.aggregate(lambda block, _: multiset_sums(block.frame, key)):
+        sums += part
     count = len(data).to_bytes(8, "little")
     return hashlib.blake2b(sums.tobytes() + count, key=key[:64], digest_size=16).digest()
 
 
-def _few(part: Microdata, keys: dict[str, np.uint64], first: np.uint64, second: np.uint64) -> Words:
+def multiset_sums(frame: pl.DataFrame, key: bytes) -> Words:
+    """Two sums of the hashes of a frame's rows: equal for equal multisets of rows, under one secret key.
+
+    >>> one, two = pl.DataFrame({"A": [1, 2, 2]}), pl.DataFrame({"A": [2, 1, 2]})
+    >>> bool((multiset_sums(one, b"key") == multiset_sums(two, b"key")).all())
+    True
+    """
+    keys = {c: _word(key, f"column {c}") for c in frame.columns}
+    sums = _few if frame.height <= _FEW else _sums
+    return sums(frame, keys, _word(key, "first sum"), _word(key, "second sum"))
+
+
+def keyed_words(series: pl.Series, key: bytes) -> Words:
+    """A hash of each value under a secret key."""
+    return _mixed(_words(series) ^ _word(key, "values"))
+
+
+def _few(part: pl.DataFrame, keys: dict[str, np.uint64], first: np.uint64, second: np.uint64) -> Words:
     """The two sums in plain NumPy: for so few records no kernel need be compiled."""
-    row = np.zeros(len(part), np.uint64)
+    row = np.zeros(part.height, np.uint64)
     for column in part.columns:
-        row += _mixed(_words(part.column(column)) ^ keys[column])
+        row += _mixed(_words(part.get_column(column)) ^ keys[column])
     return np.array([_mixed(row ^ word).sum(dtype=np.uint64) for word in (first, second)], np.uint64)
 
 
-def _sums(part: Microdata, keys: dict[str, np.uint64], first: np.uint64, second: np.uint64) -> Words:
+def _sums(part: pl.DataFrame, keys: dict[str, np.uint64], first: np.uint64, second: np.uint64) -> Words:
     """The same in one pass over each column."""
     from sfumato.kernels.digest import add_column, sum_records
 
-    row = np.zeros(len(part), np.uint64)
+    row = np.zeros(part.height, np.uint64)
     for column in part.columns:
-        series = part.column(column)
+        series = part.get_column(column)
         plain = series.dtype in (pl.Float64, pl.Int64, pl.UInt64) and not series.null_count()
         # As they lie in memory, where nothing need be filled in or brought to one form first.
         words = series.to_numpy().view(np.uint64) if plain else _words(series)

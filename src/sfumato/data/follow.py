@@ -54,24 +54,47 @@ def alone(schema: Schema, columns: Sequence[str], dropped: Sequence[str] = ()) -
     ]
 
 
+def loose_rules(data: Microdata) -> frozenset[str]:
+    """The results that hold more than their parts in some record of the file (or were declared to)."""
+    rules = [r for r in rules_of(data.schema) if judgeable(data, r)]
+    return frozenset(r.result for r in rules if not strict(data, r))
+
+
+def followed_schema(before: Microdata, after: Microdata) -> Schema:
+    """The schema after a step: a rule one of whose members is no number any more is forgotten."""
+    schema = after.schema
+    for rule in rules_of(before.schema):
+        if judgeable(before, rule) and not judgeable(after, rule) and rule.result in after.columns:
+            schema = schema.with_variable(rule.result, sum_of=(), ratio_of=(), times=None)
+    return schema
+
+
 def follow(
-    before: Microdata, after: Microdata, named: Sequence[str], *, blanks: bool = True
+    before: Microdata,
+    after: Microdata,
+    named: Sequence[str],
+    *,
+    blanks: bool = True,
+    loose: frozenset[str] | None = None,
 ) -> tuple[Microdata, dict[str, int]]:
     """The masked data with every rule kept, and in how many records each column had to follow.
 
     ``named`` are the columns that the step masks by its own method. Where a rule held in a record, its
     result is computed again from the masked parts; where it didn't (a residual, something missing), the
     result moves as its parts did. A rule one of whose members is no number any more is forgotten. ``blanks``:
-    a missing value may be a suppressed one; else it is another record's, and gives nothing back.
+    a missing value may be a suppressed one; else it is another record's, and gives nothing back. Of a part
+    of a file, ``loose`` says what :func:`loose_rules` found in the whole.
     """
-    rules = [r for r in rules_of(before.schema) if judgeable(before, r)]
-    kept = [r for r in rules if judgeable(after, r)]
-    for rule in rules:
-        if rule not in kept and rule.result in after.columns:
-            after = after.with_schema(_without(after.schema, rule))
+    kept = [r for r in rules_of(before.schema) if judgeable(before, r) and judgeable(after, r)]
+    if not kept and not rules_of(before.schema):
+        return after, {}
+    after = after.with_schema(followed_schema(before, after))
     counts: dict[str, int] = {}
     for rule in kept:
-        after = _computed(rule, before, after, named, counts)
+        moved = _changed(before, after, rule.parts)
+        if moved.any():
+            is_loose = not strict(before, rule) if loose is None else rule.result in loose
+            after = _computed(rule, before, after, named, counts, moved, loose=is_loose)
     for _ in kept if blanks else ():
         done = dict(counts)
         for rule in kept:
@@ -79,10 +102,6 @@ def follow(
         if counts == done:
             break
     return after, counts
-
-
-def _without(schema: Schema, rule: Rule) -> Schema:
-    return schema.with_variable(rule.result, sum_of=(), ratio_of=(), times=None)
 
 
 def _changed(before: Microdata, after: Microdata, columns: Sequence[str]) -> BoolArray:
@@ -96,13 +115,16 @@ def _changed(before: Microdata, after: Microdata, columns: Sequence[str]) -> Boo
 
 
 def _computed(
-    rule: Rule, before: Microdata, after: Microdata, named: Sequence[str], counts: dict[str, int]
+    rule: Rule,
+    before: Microdata,
+    after: Microdata,
+    named: Sequence[str],
+    counts: dict[str, int],
+    moved: BoolArray,
+    *,
+    loose: bool,
 ) -> Microdata:
     """The result computed again in the records where a part changed."""
-    moved = _changed(before, after, rule.parts)
-    if not moved.any():
-        return after
-    loose = not strict(before, rule)
     if loose and rule.result in named:
         return after  # the step has its own way with a total that holds more than its parts
     old, new = values_of(before, rule.members), values_of(after, rule.members)

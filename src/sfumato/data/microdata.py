@@ -11,17 +11,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.data.differences import same_memory
+from sfumato.data.extremes import refuse_extremes as refuse_extremes
 from sfumato.data.face import Shown, face_of
 from sfumato.data.schema import Range, Schema
 from sfumato.errors import InputError, SchemaError, counted, did_you_mean, suggesting
+from sfumato.parallel import in_threads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+T = TypeVar("T")
+
+BLOCK: Final = 1 << 18
+"""Records in a block. Fixed, so that what is added up block by block is the same bits everywhere."""
 
 
 @suggesting
@@ -52,6 +60,9 @@ class Microdata:
             schema = Schema()
         elif not isinstance(schema, Schema):
             schema = Schema.from_dict(schema)
+        self._explained_by(schema)
+
+    def _explained_by(self, schema: Schema) -> None:
         self.schema: Schema = schema
         for column, place in schema.named_columns().items():
             if column not in self._types:
@@ -152,6 +163,58 @@ class Microdata:
         """Records start … start+length−1."""
         return Microdata(self.frame.slice(start, length), self.schema)
 
+    def shares(self, other: Microdata, column: str) -> bool:
+        """Whether another file's column is one and the same memory as this one's, so that it can't differ."""
+        return same_memory(self.column(column), other.column(column))
+
+    def take(self, rows: IntArray) -> Microdata:
+        """Some records, in the order given."""
+        return Microdata(self.frame[rows], self.schema)
+
+    def only(self, columns: Sequence[str]) -> Microdata:
+        """Some columns, with what the schema says of them."""
+        return self.with_frame(self.select(columns))
+
+    def with_flags(self, columns: Sequence[str]) -> list[str]:
+        """Those of the columns that are there, with the flags of what was imputed in them."""
+        there = [c for c in columns if c in self._types]
+        flags = [self.schema[c].imputed for c in there]
+        return list(dict.fromkeys([*there, *(f for f in flags if f is not None)]))
+
+    def aggregate(
+        self, partial: Callable[[Microdata, int], T], columns: Sequence[str] | None = None
+    ) -> list[T]:
+        """``partial(block, start)`` of every block of these columns, in the order of the file.
+
+        How a file is looked at where it may be larger than memory, or on other machines: what is combined
+        from the parts is the same wherever they were taken.
+
+        >>> pay = Microdata(pl.DataFrame({"PAY": range(600_000)}))
+        >>> [int(s) for s in pay.aggregate(lambda block, start: len(block))]
+        [262144, 262144, 75712]
+        """
+        data = self if columns is None else self.only(self.with_flags(columns))
+        return self._each(lambda start: partial(data.slice(start, BLOCK), start))
+
+    def compare(
+        self,
+        after: Microdata,
+        partial: Callable[[Microdata, Microdata, int], T],
+        columns: Sequence[str] | None = None,
+    ) -> list[T]:
+        """``partial(block before, block after, start)`` of every block of two files with the same records.
+
+        ``columns`` are those that either may have.
+        """
+        one, two = self, after
+        if columns is not None:
+            one, two = (d.only(d.with_flags(columns)) for d in (self, after))
+        return self._each(lambda start: partial(one.slice(start, BLOCK), two.slice(start, BLOCK), start))
+
+    def _each(self, function: Callable[[int], T]) -> list[T]:
+        """``function(start)`` of every block, in their order."""
+        return in_threads(function, range(0, len(self), BLOCK))
+
     def with_columns(self, columns: Mapping[str, pl.Series] | Iterable[pl.Series]) -> Microdata:
         """A new Microdata with some columns replaced or added; the others are shared, not copied."""
         series = [s.rename(n) for n, s in columns.items()] if isinstance(columns, Mapping) else list(columns)
@@ -163,8 +226,10 @@ class Microdata:
         names = frame.columns if isinstance(frame, pl.DataFrame) else frame.collect_schema().names()
         return Microdata(frame, self.schema.restricted_to(names))
 
-    def with_schema(self, schema: Schema) -> Microdata:
-        return Microdata(self._source, schema)
+    def with_schema(self, schema: Schema) -> Self:
+        out = copy.copy(self)
+        out._explained_by(schema)
+        return out
 
     def with_roles(self, **roles: Any) -> Microdata:
         """The same data with some roles replaced, e.g. ``with_roles(keys=["AGE", "SEX"])``."""
@@ -375,25 +440,6 @@ def _as_polars(frame: Any) -> pl.DataFrame | pl.LazyFrame:
         ) from None
     out: pl.DataFrame = neutral.to_polars()
     return out
-
-
-_LARGE, _SMALL = 1e150, 1e-150
-"""Beyond these, the squares of values overflow, or vanish."""
-
-
-def refuse_extremes(series: pl.Series) -> None:
-    """An error where a column holds finite numbers whose squares no float can hold."""
-    ends = [abs(v) for v in (series.min(), series.max()) if isinstance(v, float)]
-    top = max((v for v in ends if v == v), default=0.0)
-    if top == float("inf"):
-        finite = series.filter(series.is_finite()).abs().max()
-        top = finite if isinstance(finite, float) else 0.0
-    if top > _LARGE or 0.0 < top < _SMALL:
-        word = "large" if top > _LARGE else "small"
-        raise SchemaError(
-            f"{series.name} holds numbers too {word} to compute with: their squares leave a float's range",
-            hint="give the column in other units, or leave it out",
-        )
 
 
 def _type_word(dtype: pl.DataType) -> str:

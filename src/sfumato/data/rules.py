@@ -155,9 +155,13 @@ def strict(data: Microdata, rule: Rule) -> bool:
     """Whether the rule holds in every record that can be judged, and was declared to."""
     if rule.residual:
         return False
-    values = values_of(data, rule.members)
-    there = np.logical_and.reduce([np.isfinite(v) for v in values.values()])
-    return bool((rule.holds(values) | ~there).all())
+
+    def partial(block: Microdata, _start: int) -> bool:
+        values = values_of(block, rule.members)
+        there = np.logical_and.reduce([np.isfinite(v) for v in values.values()])
+        return bool((rule.holds(values) | ~there).all())
+
+    return all(data.aggregate(partial, rule.members))
 
 
 def broken_sums(
@@ -172,3 +176,11 @@ def broken_sums(
     values = values_of(data, rule.members)
     there = np.logical_and.reduce([np.isfinite(v) for v in values.values()])
     return np.asarray(there & ~rule.holds(values, tolerance))
+
+
+def count_broken_sums(data: Microdata, total: str, components: Sequence[str]) -> int:
+    """In how many records a total isn't the sum of its components."""
+    parts = data.aggregate(
+        lambda block, _: int(broken_sums(block, total, components).sum()), [total, *components]
+    )
+    return sum(parts)

@@ -86,26 +86,33 @@ def _suspect(data: Microdata, column: str) -> bool:
     return (isinstance(top, float) and top > 1e30) or (isinstance(least, float) and least < 1e-30)
 
 
-def below_zero(before: Microdata, after: Microdata, column: str) -> str | None:
-    """A sentence where a column without negative values has some now; a missing code isn't one.
+def negatives(before: Microdata, after: Microdata, column: str) -> tuple[int, int] | None:
+    """How many values are below zero before and after; a missing code isn't one. None for what is no number.
 
     >>> before = Microdata(pl.DataFrame({"PAY": [1, 2]}))
-    >>> below_zero(before, before.with_columns({"PAY": pl.Series([1, -2])}), "PAY")
-    'PAY is negative in 1 record, where no value was before'
+    >>> negatives(before, before.with_columns({"PAY": pl.Series([1, -2])}), "PAY")
+    (0, 1)
     """
     if not (before.is_numeric(column) and after.is_numeric(column)):
         return None
-    now = after.column(column)
-    least = now.min()
-    if least is None or not least < 0:  # type: ignore[operator]
-        return None
-    negative = now < 0
 
-    def count(data: Microdata, flag: pl.Series) -> int:
+    def count(data: Microdata) -> int:
+        series = data.column(column)
+        least = series.min()
+        if least is None or not least < 0:  # type: ignore[operator]
+            return 0
         there = pl.Series(~data.missing(column))
-        return int((flag & there).fill_null(False).sum())
+        return int(((series < 0) & there).fill_null(False).sum())
 
-    n = count(after, negative)
-    if not n or count(before, before.column(column) < 0):
+    return count(before), count(after)
+
+
+def below_zero(column: str, before: int, after: int) -> str | None:
+    """A sentence where a column without negative values has some now.
+
+    >>> below_zero("PAY", 0, 1)
+    'PAY is negative in 1 record, where no value was before'
+    """
+    if before or not after:
         return None
-    return f"{column} is negative in {counted(n, 'record')}, where no value was before"
+    return f"{column} is negative in {counted(after, 'record')}, where no value was before"

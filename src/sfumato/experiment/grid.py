@@ -31,7 +31,7 @@ from sfumato.plan.plan import Plan
 if TYPE_CHECKING:
     from sfumato.experiment.outcome import Outcome
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 ROW: dict[str, Any] = {
     "plan": pl.String,
     "point": pl.String,

@@ -31,7 +31,7 @@ RISK: Final = "quick intruder.rate"
 LOSS: Final = "analyst_loss.value"
 PEOPLE: Final = 500
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 
 
 @dataclass(frozen=True)

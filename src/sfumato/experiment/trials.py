@@ -29,7 +29,7 @@ SLACK: Final = 0.05
 TRIES: Final = 3
 """Sizes that a start tries, and that the whole file may be strengthened by."""
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from sfumato.utility.analyst_loss import AnalystLoss
 from sfumato.utility.information_loss import InformationLoss
 from sfumato.utility.propensity import Propensity
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)

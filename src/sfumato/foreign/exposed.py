@@ -21,7 +21,7 @@ from sfumato.run.exposure import WHOLE, attack_some, gain_figures, least_group, 
 from sfumato.run.gain import ColumnGain, Gain, gain_against
 from sfumato.stats.worst import worst_of
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 
 
 def judged_by(

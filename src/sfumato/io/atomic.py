@@ -14,9 +14,11 @@ import platform
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Self
 
 from sfumato.errors import ReleaseError
 from sfumato.io.replaceable import place_for, refuse_foreign
@@ -26,6 +28,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
+_SCRATCH = "sfumato-scratch"
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 
@@ -52,6 +55,32 @@ def new_folder(target: Path, *, overwrite: bool = False, inputs: Iterable[Path] 
         _flush_folder(target.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+class Scratch:
+    """A folder for work under way, readable by its owner alone, that is gone at the end whatever happens.
+
+    ``beside`` is the folder that it is made in (the system's place for temporary files by default). What a
+    killed process left there is removed by the next one.
+    """
+
+    def __init__(self, beside: Path | None = None) -> None:
+        self.beside = Path(tempfile.gettempdir()) if beside is None else beside
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        with explained(self.beside):
+            self.beside.mkdir(parents=True, exist_ok=True)
+            _sweep(self.beside / _SCRATCH)
+            name = f".{_SCRATCH}.partial-{_tag()}-{os.getpid()}-{secrets.token_hex(4)}"
+            self.folder = self.beside / name
+            self.folder.mkdir(mode=0o700)
+        self._open.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._open.enter_context(_held(self.folder))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
 
 @contextmanager

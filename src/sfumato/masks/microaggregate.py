@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact, Grouped
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameMoments
-from sfumato.contract.mask import Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
@@ -83,6 +84,13 @@ class Microaggregate(PerHousehold):
         if both:
             return [(f"{both[0]} can't be aggregated within itself", "take it out of `within`")]
         return ()
+
+    @property
+    def locality(self) -> Locality:
+        return "file" if self.together else "column"
+
+    def apart(self, data: Microdata) -> Sequence[Mask]:
+        return (self,) if self.together else self.by_column(data)
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept
-from sfumato.contract.guarantees import Guarantee
-from sfumato.contract.mask import Notes
+from sfumato.contract.guarantees import ByBlocks, Guarantee, strata_of
+from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.per_household import PerHousehold
-from sfumato.data.codes import code_column
-from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
+from sfumato.data.differences import changed
+from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MaskError, did_you_mean
 
@@ -23,7 +23,7 @@ _MOST_LEVELS = 5_000  # of a matrix given by hand: 200 MB
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pram(PerHousehold):
+class Pram(PerHousehold, RowsMask):
     """Change each value at random by a transition matrix (post-randomisation method).
 
     With ``keep_probability`` d, a value stays with probability d. By default the matrix R is
@@ -97,37 +97,75 @@ class Pram(PerHousehold):
     def keeps(self, data: Microdata) -> Sequence[Guarantee]:
         return [KnownValues(self.columns, self.within)]
 
-    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        strata, n_strata = data.codes(self.within)
+    def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> dict[str, dict[Any, Stratum]]:
+        """The transitions of each column in each stratum, by the counts of what may move there."""
+        return {column: self._fit_column(data, column, notes) for column in self.columns}
+
+    def _fit_column(self, data: Microdata, column: str, notes: Notes) -> dict[Any, Stratum]:
+        names = [*self.within, column]
+
+        def counted(block: Microdata, _start: int) -> pl.DataFrame:
+            chosen = block.select(names).filter(pl.Series(block.eligible(column)))
+            return chosen.group_by(names).len()
+
+        parts = data.aggregate(counted, names)
+        table = pl.concat(parts).group_by(names).agg(pl.col("len").sum().cast(pl.Int64))
+        out: dict[Any, Stratum] = {}
+        expected = 0.0
+        for stratum, rows in strata_of(Microdata(table), self.within) if table.height else ():
+            here = table if isinstance(rows, slice) else table[rows]
+            text = here[column].dtype in (pl.Categorical, pl.Enum)
+            here = (
+                here.with_columns(pl.col(column).cast(pl.String)).sort(column) if text else here.sort(column)
+            )
+            counts = here["len"].to_numpy()
+            flows = self._flows(column, here[column], counts)
+            out[stratum] = Stratum(here[column], flows)
+            expected += float((counts * flows.stay).sum())
+        if len(out) == 1 and len(next(iter(out.values())).levels) <= 40:
+            only = next(iter(out.values()))
+            notes.figure("transition", only.flows.matrix().round(12).tolist(), column)
+            notes.figure("levels", only.levels.to_list(), column)
+        notes.figure("kept_share_expected", expected / max(int(table["len"].sum()), 1), column)
+        return out
+
+    def _rows(
+        self, chunk: Microdata, start: int, state: dict[str, dict[Any, Stratum]], draws: Draws
+    ) -> Microdata:
         new: dict[str, pl.Series] = {}
+        strata = list(strata_of(chunk, self.within)) if len(chunk) else []
         for column in self.columns:
-            codes, levels = code_column(data, column)
-            chosen = data.eligible(column)
-            uniform = draws.stream(column, purpose="pram").uniform(0, len(data))
-            after = codes.astype(np.int64)
-            expected = 0.0
-            order = np.argsort(strata, kind="stable")
-            bounds = np.searchsorted(strata[order], np.arange(n_strata + 1))
-            for stratum in range(n_strata):
-                rows = order[bounds[stratum] : bounds[stratum + 1]]
-                rows = rows[chosen[rows]]
-                if not len(rows):
+            series, chosen = chunk.column(column), chunk.eligible(column)
+            uniform = draws.stream(column, purpose="pram").uniform(start, len(chunk))
+            text = series.dtype in (pl.Categorical, pl.Enum)
+            after = series.cast(pl.String) if text else series.clone()
+            values = after
+            for stratum, rows in strata:
+                moving = np.flatnonzero(chosen) if isinstance(rows, slice) else rows[chosen[rows]]
+                if not len(moving):
                     continue
-                here, local = np.unique(codes[rows], return_inverse=True)
-                counts = np.bincount(local)
-                flows = self._flows(column, levels.gather(here), counts)
-                expected += float((counts * flows.stay).sum())
-                after[rows] = here[flows.drawn(local, uniform[rows])]
-                if n_strata == 1 and len(here) <= 40:
-                    notes.figure("transition", flows.matrix().round(12).tolist(), column)
-                    notes.figure("levels", levels.gather(here).to_list(), column)
-            moved = after != codes
-            new[column] = _gathered(data.column(column), levels, after, moved)
-            n = max(int(chosen.sum()), 1)
-            notes.figure("changed", int(moved.sum()), column)
-            notes.figure("kept_share_expected", expected / n, column)
-            notes.figure("kept_share", 1 - int(moved.sum()) / n, column)
-        return data.with_columns(new)
+                known = state[column][stratum]
+                local = known.places(values.gather(moving))
+                drawn = known.flows.drawn(local, uniform[moving])
+                moved = drawn != local
+                if moved.any():
+                    fresh = known.levels.gather(drawn[moved]).cast(after.dtype)
+                    after = after.clone().scatter(moving[moved], fresh)
+            new[column] = (after.cast(series.dtype) if text else after).rename(column)
+        return chunk.with_columns(new)
+
+    def _note_result(self, data: Microdata, masked: Microdata, state: Any, notes: Notes) -> None:
+        def partial(before: Microdata, after: Microdata, _start: int) -> dict[str, tuple[int, int]]:
+            return {
+                c: (changed(before.column(c), after.column(c)), int(before.eligible(c).sum()))
+                for c in self.columns
+            }
+
+        parts = data.compare(masked, partial, self.columns)
+        for column in self.columns:
+            moved, n = (sum(p[column][k] for p in parts) for k in (0, 1))
+            notes.figure("changed", moved, column)
+            notes.figure("kept_share", 1 - moved / max(n, 1), column)
 
     def _flows(self, column: str, levels: pl.Series, counts: IntArray) -> Flows | Matrix:
         """The transitions of one stratum, over the levels that occur in it."""
@@ -161,6 +199,20 @@ class Pram(PerHousehold):
         # What would go to a category that isn't here stays; so do categories without a row.
         out[np.diag_indices(len(names))] += 1 - out.sum(axis=1)
         return out
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The categories that may move in a stratum, in their order, and where they go."""
+
+    levels: pl.Series
+    flows: Flows | Matrix
+
+    def places(self, values: pl.Series) -> IntArray:
+        """Each value's place among the levels; all of them are there."""
+        table = pl.DataFrame({"v": self.levels, "place": np.arange(len(self.levels))})
+        found = pl.DataFrame({"v": values}).join(table, on="v", how="left", maintain_order="left")
+        return found["place"].to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -310,16 +362,6 @@ def two_stage(plain: FloatArray, counts: IntArray) -> FloatArray:
     return np.asarray(plain @ back)
 
 
-def _gathered(series: pl.Series, levels: pl.Series, codes: IntArray, moved: BoolArray) -> pl.Series:
-    rows = np.flatnonzero(moved)
-    if not len(rows):
-        return series
-    fresh = levels.gather(codes[rows])
-    if series.dtype in (pl.Categorical, pl.Enum):
-        return series.cast(pl.String).scatter(rows, fresh).cast(series.dtype).rename(series.name)
-    return series.clone().scatter(rows, fresh.cast(series.dtype)).rename(series.name)
-
-
 def _matrix_problems(table: Mapping[str, Any], column: str) -> list[Fault]:
     if not table:
         return [(f"`matrix` has no table for {column}", "write {from: {to: probability}}")]
@@ -336,7 +378,7 @@ def _matrix_problems(table: Mapping[str, Any], column: str) -> list[Fault]:
 
 
 @dataclass(frozen=True)
-class KnownValues(Guarantee):
+class KnownValues(ByBlocks):
     """Every value occurred before in the same stratum, and missing values stay where they were."""
 
     columns: tuple[str, ...]
@@ -346,13 +388,28 @@ class KnownValues(Guarantee):
         where = f" in its stratum of {', '.join(self.within)}" if self.within else ""
         return f"every value of {', '.join(self.columns)} occurred{where} before, missing values stay"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return (*self.within, *self.columns)
+
+    def partial(
+        self, before: Microdata, after: Microdata
+    ) -> dict[str, tuple[bool, pl.DataFrame, pl.DataFrame]]:
+        """Of each column: whether missing values moved, what occurs, and how often what occurs afterwards."""
+        out = {}
         for column in self.columns:
-            if (before.missing(column) != after.missing(column)).any():
-                return f"missing values of {column} moved"
             names = [*self.within, column]
-            one = before.select(names).unique()
-            strange = after.select(names).join(one, on=names, how="anti", nulls_equal=True).height
+            moved = bool((before.missing(column) != after.missing(column)).any())
+            out[column] = (moved, before.select(names).unique(), after.select(names).group_by(names).len())
+        return out
+
+    def judged(self, parts: Sequence[dict[str, tuple[bool, pl.DataFrame, pl.DataFrame]]]) -> str | None:
+        for column in self.columns if parts else ():
+            if any(p[column][0] for p in parts):
+                return f"missing values of {column} moved"
+            one = pl.concat([p[column][1] for p in parts])
+            two = pl.concat([p[column][2] for p in parts])
+            names = [*self.within, column]
+            strange = int(two.join(one.unique(), on=names, how="anti", nulls_equal=True)["len"].sum())
             if strange:
                 return f"{strange:,} records have a value of {column} that didn't occur in their stratum"
         return None

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept, Travelled
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameMultiset
-from sfumato.contract.mask import Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
@@ -59,6 +60,13 @@ class RandomSwap(PerHousehold):
         if both:
             return [(f"{both[0]} can't be swapped within itself", "take it out of `within`")]
         return ()
+
+    @property
+    def locality(self) -> Locality:
+        return "column"
+
+    def apart(self, data: Microdata) -> Sequence[Mask]:
+        return (self,) if self.together else self.by_column(data)
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.columns

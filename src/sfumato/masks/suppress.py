@@ -11,6 +11,7 @@ import polars as pl
 
 from sfumato.cells import CellTable
 from sfumato.cells.keys import MISSING_DOC, check_dimension, check_keys, chosen_keys, chosen_sets, key_table
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
@@ -125,6 +126,10 @@ class LocalSuppress(Mask):
             if k in types and k not in keys
         ]
         return out
+
+    @property
+    def locality(self) -> Locality:
+        return "keys"
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return chosen_keys(self.keys, self.key_sets, data.schema)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact, Kept
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
@@ -64,6 +65,10 @@ class TOrderSwap(PerHousehold):
         both = [k for k in self.keys if k in self.within]
         out += [(f"{k} can't be swapped within itself", "take it out of `within`") for k in both]
         return out
+
+    @property
+    def locality(self) -> Locality:
+        return "keys"
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self.keys

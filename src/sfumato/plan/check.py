@@ -8,13 +8,15 @@ the key K is missing in all 2 records
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from sfumato.data.microdata import Microdata
-from sfumato.data.rules import RatioOf, broken_sums, rules_of, values_of
+from sfumato.data.rules import RatioOf, Rule, count_broken_sums, rules_of, values_of
 from sfumato.errors import Problem, SchemaError, counted
 
 
@@ -24,21 +26,25 @@ def data_problems(data: Microdata) -> list[Problem]:
     if not len(data):
         return [Problem(0, "the file has no records", "there is nothing to mask")]
     schema = data.schema
-    for key in (*schema.keys, *schema.geography, *schema.strata):
-        if data.missing(key).all():
+    keys = [*schema.keys, *schema.geography, *schema.strata]
+    gone = data.aggregate(lambda block, _: {k: bool(block.missing(k).all()) for k in keys}, keys)
+    for key in keys:
+        if all(part[key] for part in gone):
             word = "key" if key in schema.keys else "column"
             message = f"the {word} {key} is missing in all {counted(len(data), 'record')}"
             out.append(Problem(0, message, "take it out of the roles, or mend the missing codes"))
     named = set(schema.named_columns())
-    for column in data.columns:
-        if data.dtype(column).is_float():
-            n = int(data.column(column).is_infinite().sum())
-            if n:
-                row = int(data.column(column).is_infinite().arg_true()[0]) + 1
-                message = f"{column} is infinite in {counted(n, 'record')} (the first is record {row:,})"
-                hint = "replace the infinities by nulls or by a missing code"
-                severity = "error" if column in named else "warning"
-                out.append(Problem(0, message, hint, severity))
+    floats = [c for c in data.columns if data.dtype(c).is_float()]
+    ends = data.aggregate(lambda block, start: {c: _infinite(block, c, start) for c in floats}, floats)
+    for column in floats:
+        n, row = sum(p[column][0] for p in ends), min(p[column][1] for p in ends)
+        if n:
+            message = (
+                f"{column} is infinite in {counted(int(n), 'record')} (the first is record {int(row):,})"
+            )
+            hint = "replace the infinities by nulls or by a missing code"
+            severity = "error" if column in named else "warning"
+            out.append(Problem(0, message, hint, severity))
     mixed = [c for c in _numbers_said(data) if data.dtype(c) == pl.String]
     out += [_text_in_numbers(data, column) for column in mixed]
     if schema.id is not None:
@@ -53,7 +59,7 @@ def data_problems(data: Microdata) -> list[Problem]:
         if {total, *components} & set(mixed):
             continue
         try:
-            off = int(broken_sums(data, total, components).sum())
+            off = count_broken_sums(data, total, components)
         except SchemaError as problem:
             out.append(Problem(0, problem.message, problem.hint))
             continue
@@ -64,6 +70,16 @@ def data_problems(data: Microdata) -> list[Problem]:
             out.append(Problem(0, message, hint))
     out += _vet_ratios(data, mixed)
     return out
+
+
+def _infinite(block: Microdata, column: str, start: int) -> tuple[float, float]:
+    """How many values of a block are infinite, and the number of the first of these records."""
+    rows = block.column(column).is_infinite().arg_true()
+    return len(rows), start + int(rows[0]) + 1 if len(rows) else math.inf
+
+
+def _holds_somewhere(rule: Rule) -> Callable[[Microdata, int], bool]:
+    return lambda block, _: bool(rule.holds(values_of(block, rule.members)).any())
 
 
 _MOST_WAVES: Final = 60
@@ -95,11 +111,11 @@ def _vet_ratios(data: Microdata, mixed: list[str]) -> list[Problem]:
         if not isinstance(rule, RatioOf) or set(rule.members) & set(mixed):
             continue
         try:
-            values = values_of(data, rule.members)
+            holds = data.aggregate(_holds_somewhere(rule), rule.members)
         except SchemaError as problem:
             out.append(Problem(0, problem.message, problem.hint))
             continue
-        if not rule.holds(values).any():
+        if not any(holds):
             hint = (
                 f"mend `ratio_of` (or `times`) under variables.{rule.result}, or say to which `unit` it is "
                 "rounded"

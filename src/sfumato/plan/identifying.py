@@ -32,10 +32,11 @@ def would_identify(data: Microdata, release: ReleaseOptions) -> list[Problem]:
     schema = data.schema
     numbered = {schema.id, schema.household} if release.new_ids else set()
     out = []
+    first = data.slice(0, _LOOK)
     for column in data.columns:
         if column in numbered or column in release.drop or column in release.identifiers:
             continue
-        series = data.column(column).head(_LOOK)
+        series = first.column(column)
         facts = Facts(series, schema[column])
         reason = direct(facts)
         if reason is None or "until you decide" in reason:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato.contract.context import Context
+from sfumato.contract.engine import Held
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Measure
 from sfumato.contract.parameters import Declared
@@ -214,6 +215,8 @@ class Plan:
         if self.schema is None:
             return data
         whole = merged(data.schema, self.schema)
+        if isinstance(data, Held):  # what is held was read with a schema
+            return data.with_schema(whole)
         return Microdata(numbers_with_words(data._source, whole), whole)
 
     def check(

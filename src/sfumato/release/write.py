@@ -11,30 +11,30 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato import __version__
-from sfumato.contract.mask import Mask, bound_to
+from sfumato.contract.mask import Mask
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Range, Schema
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
-from sfumato.io.arrow import plain
 from sfumato.io.atomic import new_folder
 from sfumato.plan.identifying import would_identify
 from sfumato.release.dialect import dialect_told, released_dialect, signs
+from sfumato.release.order import CHUNK, in_order
 from sfumato.run.derivable import WAY_OUT
 
 if TYPE_CHECKING:
     from sfumato.run.run import Run
 
-CHUNK: Final = 1 << 20
 STREAMED: Final = ("parquet", "csv", "tsv", "arrow")
 
 
@@ -89,8 +89,7 @@ def write_release(
             + "\n".join(f"  {p.message}" for p in named),
             hint=named[0].hint,
         )
-    columns = released_columns(run)
-    order = release_order(run) if options.shuffle else np.arange(len(run.masked))
+    columns, n = released_columns(run), len(run.masked)
     name = f"{options.name}.{options.format}"
     inputs = [] if run.plan.data_path is None else [run.plan.data_file()]
     with new_folder(folder, overwrite=overwrite, inputs=inputs) as work:
@@ -98,13 +97,13 @@ def write_release(
         public.mkdir(mode=0o755)
         internal.mkdir(mode=0o700)
         schema = released_schema(run, columns)
-        written = _write_data(run, columns, order, public / name, schema)
-        told = dictionary(schema, run.masked, columns, len(order))
+        written = _write_data(run, columns, public / name, schema, internal / "order.parquet")
+        told = dictionary(schema, run.masked, columns, n)
         _write_json(public / "dictionary.json", told | dialect_told(run))
         _write_reports(run, public, internal)
-        _write_internal(run, internal, order)
-        check_release(run, public / name, columns, order, written)
-        _write_json(public / "MANIFEST.json", manifest(public, records=len(order), columns=len(columns)))
+        _write_internal(run, internal)
+        check_release(run, public / name, columns, written)
+        _write_json(public / "MANIFEST.json", manifest(public, records=n, columns=len(columns)))
         _write_json(internal / "MANIFEST.json", manifest(work, plan=run.plan.hash()))
         for path in internal.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
@@ -151,23 +150,6 @@ def released_columns(run: Run) -> list[str]:
     return columns
 
 
-def release_order(run: Run) -> npt.NDArray[np.int64]:
-    """A random order of the records, from the secret seed; released households stay together.
-
-    Where the household's number isn't released, neighbours in the file mustn't tell it.
-    """
-    draws = bound_to(run.seed, run.original).draws("release")
-    n = len(run.masked)
-    shuffled = draws.stream(purpose="order").permutation(n)
-    household = run.masked.schema.household
-    if household is None or household in run.plan.release.drop:
-        return shuffled
-    codes, size = run.masked.households(household)
-    place = draws.stream(purpose="households").permutation(size)
-    # Records in their shuffled order, then stably by their household's random place.
-    return shuffled[np.argsort(place[codes[shuffled]], kind="stable")]
-
-
 def released_schema(run: Run, columns: list[str]) -> Schema:
     """The schema of what is released, without the names of codes that the masks took out."""
     schema = run.masked.schema.restricted_to(columns)
@@ -199,80 +181,44 @@ def _spelt(code: Any) -> str:
     return str(int(code)) if isinstance(code, float) and code.is_integer() else str(code)
 
 
-def _chunks(run: Run, columns: list[str], order: npt.NDArray[np.int64]) -> Iterator[pl.DataFrame]:
-    """The released records, a million at a time: never a second copy of the whole file."""
-    schema = run.masked.schema
-    # Categories as text, since a dictionary can name values that were removed; a gather from many
-    # pieces is slow.
-    frame = plain(run.masked.select(columns)).rechunk()
-    index = order.astype(np.uint32 if len(order) < 2**32 - 1 else np.uint64)
-    household = _new_households(run, order) if schema.household in columns else None
-    for start in range(0, max(len(order), 1), CHUNK):
-        part = frame.select(pl.all().gather(pl.lit(pl.Series(index[start : start + CHUNK]))))
-        fresh = []
-        if schema.id in columns:
-            numbers = np.arange(start + 1, start + part.height + 1)
-            fresh.append(_as_ids(numbers, schema.id, frame.schema[schema.id], len(order)))
-        if household is not None and schema.household is not None:
-            numbers = household[start : start + part.height]
-            old = part[schema.household]
-            ids = _as_ids(numbers, schema.household, old.dtype, len(order))
-            # Who has no household has none in the release.
-            fresh.append(ids.zip_with(pl.Series(numbers > 0), old.cast(ids.dtype, strict=False)))
-        yield part.with_columns(fresh) if fresh else part
-
-
-def _new_households(run: Run, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Household numbers by first appearance in the release; 0 for a record without a household."""
-    household = run.masked.schema.household or ""
-    there = ~run.masked.missing(household)[order]
-    codes = run.masked.codes(household)[0][order]
-    _, first, back = np.unique(codes[there], return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(1, len(first) + 1)
-    out = np.zeros(len(order), dtype=np.int64)
-    out[there] = rank[back]
-    return out
-
-
-def _as_ids(numbers: npt.NDArray[np.int64], name: str, dtype: pl.DataType, n: int) -> pl.Series:
-    series = pl.Series(name, numbers, dtype=pl.Int64)
-    if dtype.is_numeric():
-        return series
-    return series.cast(pl.String).str.zfill(len(str(n)))
-
-
 # -- writing --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Written:
-    """What went into the file: a digest per chunk, to compare with what is read back."""
+    """What went into the file: a digest per chunk, to compare with what is read back; whether all records
+    stand where they did; how many ids are still the original's."""
 
-    digests: tuple[int, ...]
+    digests: list[int] = field(default_factory=list)
+    records: int = 0
+    as_it_was: bool = True
+    same: Counter[str] = field(default_factory=Counter)
     types: dict[str, pl.DataType] = field(default_factory=dict)
 
 
-def _write_data(
-    run: Run, columns: list[str], order: npt.NDArray[np.int64], path: Path, schema: Schema
-) -> _Written:
+def _write_data(run: Run, columns: list[str], path: Path, schema: Schema, places: Path) -> _Written:
     from sfumato.io import write, write_chunks
 
-    digests: list[int] = []
-    types: dict[str, pl.DataType] = {}
+    out = _Written()
 
-    def told() -> Iterator[pl.DataFrame]:
-        for part in _chunks(run, columns, order):
-            digests.append(_digest(part))
-            types.update(part.schema)
-            yield part
+    def told(order: BinaryIO) -> Iterator[pl.DataFrame]:
+        for part in in_order(run, columns):
+            out.digests.append(_digest(part.frame))
+            out.as_it_was &= bool((part.source == np.arange(len(part.source)) + out.records).all())
+            out.same.update(part.same)
+            out.types.update(part.frame.schema)
+            out.records += part.frame.height
+            order.write((part.source + 1).astype(_place_type(len(run.masked))).tobytes())
+            yield part.frame
 
     format_ = run.plan.release.format
     try:
-        if format_ in STREAMED:
-            write_chunks(path, told(), schema, format_, **signs(run))
-        else:
-            write(Microdata(pl.concat(list(told())), schema), path, format=format_)
+        with tempfile.TemporaryFile(dir=places.parent) as order:
+            if format_ in STREAMED:
+                write_chunks(path, told(order), schema, format_, **signs(run))
+            else:
+                write(Microdata(pl.concat(list(told(order))), schema), path, format=format_)
+            _write_places(order, places, len(run.masked))
     except InputError as problem:
         # Writers of others wrap the system's error in words of their own; the disk's word counts.
         full = "os error 28" in problem.message or "No space left" in problem.message
@@ -280,7 +226,26 @@ def _write_data(
         raise ReleaseError(
             f"the release can't be written: {reason}; nothing was released", hint=problem.hint
         ) from None
-    return _Written(tuple(digests), types)
+    return out
+
+
+def _place_type(records: int) -> Any:
+    return np.uint32 if records < 2**32 - 1 else np.uint64
+
+
+def _write_places(order: BinaryIO, path: Path, records: int) -> None:
+    """Where each released record stood, counted from 1."""
+    from sfumato.io import write_chunks
+
+    dtype = np.dtype(_place_type(records))
+
+    def parts() -> Iterator[pl.DataFrame]:
+        order.seek(0)
+        for _ in range(0, max(records, 1), CHUNK):
+            yield pl.DataFrame({"source_record": np.frombuffer(order.read(CHUNK * dtype.itemsize), dtype)})
+
+    # A random order doesn't compress; trying hard only costs time.
+    write_chunks(path, parts(), format="parquet", compression="lz4")
 
 
 def _digest(frame: pl.DataFrame) -> int:
@@ -344,16 +309,11 @@ def _write_reports(run: Run, public: Path, internal: Path) -> None:
     _write_json(internal / "run.json", full)
 
 
-def _write_internal(run: Run, internal: Path, order: npt.NDArray[np.int64]) -> None:
+def _write_internal(run: Run, internal: Path) -> None:
     _write_text(internal / "plan.toml", run.plan.to_toml())
     salt = secrets.token_bytes(16)
     commitment = {"algorithm": "BLAKE2b", "salt": salt.hex(), "commitment": run.seed.commitment(salt)}
     _write_json(internal / "seed-commitment.json", commitment)
-    # A random order doesn't compress; trying hard only costs time.
-    places = pl.Series(
-        "source_record", (order + 1).astype(np.uint32 if len(order) < 2**32 - 1 else np.uint64)
-    )
-    places.to_frame().write_parquet(internal / "order.parquet", compression="lz4", statistics=False)
     for number, step in enumerate(run.steps, 1):
         if step.notes.log is not None:
             (internal / "log").mkdir(exist_ok=True)
@@ -375,9 +335,7 @@ def _write_json(path: Path, content: Any) -> None:
 # -- the look back --------------------------------------------------------------------------------
 
 
-def check_release(
-    run: Run, path: Path, columns: list[str], order: npt.NDArray[np.int64], written: _Written
-) -> None:
+def check_release(run: Run, path: Path, columns: list[str], written: _Written) -> None:
     """Read the file back: the same values, no id, no order, no flag, no metadata of the source.
 
     Values are compared where a format keeps types (Parquet, Arrow), and in a delimited file that gives the
@@ -385,8 +343,8 @@ def check_release(
     """
     from sfumato.io import read
 
-    original = run.original.schema
-    if run.plan.release.shuffle and len(order) >= 8 and bool((order == np.arange(len(order))).all()):
+    n = len(run.masked)
+    if run.plan.release.shuffle and n >= 8 and written.as_it_was:
         raise ReleaseError("the records stand in their original order; nothing was released")
     declared = {c for step in run.steps for c in step.mask.changes(run.original)}
     for column in columns:
@@ -401,7 +359,7 @@ def check_release(
         raise ReleaseError(
             f"the released file can't be read back ({type(problem).__name__}); nothing was released"
         ) from None
-    if back.columns != columns or len(back) != len(order):
+    if back.columns != columns or len(back) != n or written.records != n:
         raise ReleaseError("the released file has other columns or records than were written")
     if streamed:
         source = back._source
@@ -410,13 +368,9 @@ def check_release(
             frame = part.collect() if isinstance(part, pl.LazyFrame) else part
             if _digest(frame) != digest:
                 raise ReleaseError("the released file isn't what was written; nothing was released")
-    for role in (original.id, original.household):
-        if role in columns and role is not None:
-            ids = back.column(role).cast(pl.String)
-            source_ids = run.original.column(role).gather(order.astype(np.uint64)).cast(pl.String)
-            same = int((ids == source_ids).fill_null(False).sum())
-            if len(order) >= 8 and 2 * same > len(order):
-                raise ReleaseError(f"the released file still has the original {role}; nothing was released")
+    for role, same in written.same.items():
+        if n >= 8 and 2 * same > n:
+            raise ReleaseError(f"the released file still has the original {role}; nothing was released")
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 

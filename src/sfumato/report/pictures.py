@@ -24,20 +24,16 @@ further than it should."""
 
 def pictures(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
     """What is drawn; of the public report, nothing that the masked file doesn't show by itself."""
-    schema = run.masked.schema
+    (before, after), schema = run.looked_at, run.masked.schema
     touched = dict.fromkeys(c for s in run.steps for c, n in s.touched.items() if n)
     drawable = [
-        c
-        for c in touched
-        if c in columns and c in run.original.columns and c not in (schema.id, schema.household)
+        c for c in touched if c in columns and c in before.columns and c not in (schema.id, schema.household)
     ]
-    numbers = [c for c in drawable if _is_number(run.original, c) and _is_number(run.masked, c)]
-    original, masked = _thinned(run.original, drawable), _thinned(run.masked, drawable)
+    numbers = [c for c in drawable if _is_number(before, c) and _is_number(after, c)]
+    original, masked = _thinned(before, drawable), _thinned(after, drawable)
     # A whole number of few values (a class, a count of children) is drawn as categories.
     few = {c for c in numbers if _few(original, c) and _few(masked, c)}
-    classes = [
-        c for c in drawable if c in few or (c not in numbers and not run.masked.dtype(c).is_temporal())
-    ]
+    classes = [c for c in drawable if c in few or (c not in numbers and not after.dtype(c).is_temporal())]
     out: dict[str, Any] = {"columns": [], "categories": [], "not_drawn": []}
     out["more_columns"] = len(set(numbers[MOST_COLUMNS:]) - few) + max(0, len(classes) - MOST_COLUMNS)
     numbers, classes = numbers[:MOST_COLUMNS], classes[:MOST_COLUMNS]

@@ -114,6 +114,8 @@ def _file(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
     schema, options = run.masked.schema, run.plan.release
     changed = {c for s in run.steps for c, n in s.touched.items() if n}
     rows = []
+    gone = run.masked.aggregate(lambda block, _: [int(block.missing(c).sum()) for c in columns], columns)
+    missing = dict(zip(columns, map(sum, zip(*gone, strict=True)), strict=True)) if gone else {}
     for column in columns:
         variable = schema[column]
         row: dict[str, Any] = {
@@ -132,7 +134,7 @@ def _file(run: Run, columns: list[str], *, public: bool) -> dict[str, Any]:
         if not public:
             if column not in _released(run):
                 row["state"] = "not released"
-            row["missing"] = int(run.masked.missing(column).sum())
+            row["missing"] = missing.get(column, 0)
         rows.append(row)
     return {
         "records": len(run.masked),
@@ -236,7 +238,7 @@ def _by_name(measures: Mapping[str, Measure], name: str) -> Measure | None:
 def _result(run: Run, measure: Measure, result: Result, *, public: bool, secret: bool) -> dict[str, Any]:
     figures = {k: v for k, v in result.figures.items() if not public or k in measure.public_figures}
     value, words = _plain(result.value), None
-    knows = measure.knows(run.original, run.masked) if isinstance(measure, Attack) else []
+    knows = measure.knows(*run.looked_at) if isinstance(measure, Attack) else []
     if secret:
         value, words = bound(value, higher_is_better=result.direction == "higher", bounds=result.bounds)
     out: dict[str, Any] = {
@@ -253,14 +255,14 @@ def _result(run: Run, measure: Measure, result: Result, *, public: bool, secret:
         "figures": {} if secret else _plain(figures),
         "knows": _seen(knows, run, public),
     }
-    if result.unit == "records" and isinstance(value, (int, float)) and len(run.masked):
-        out["share"] = min(1.0, value / len(run.masked))
+    if result.unit == "records" and isinstance(value, (int, float)) and len(run.looked_at[1]):
+        out["share"] = min(1.0, value / len(run.looked_at[1]))
     if not public:
         before = run.before.get(result.name)
         if before is not None:
             out["before"], out["before_is"] = _plain(before[0]), before[1]
             if "share" in out and out["before"] is not None:
-                out["before_share"] = min(1.0, out["before"] / len(run.original))
+                out["before_share"] = min(1.0, out["before"] / len(run.looked_at[0]))
         out["notes"] = list(result.notes)
         out["breakdown"] = _table(result.breakdown)
         out["parameters"] = _plain({k: v for k, v in measure.to_dict().items() if k != "id"})

@@ -202,7 +202,7 @@ def run_battery(
     seed: Seed | int | None = 0,
     most_pairs: int = MOST_PAIRS,
     finds: str | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[str, float, int], None] | None = None,
 ) -> Battery:
     """Run every attack that fits; one that can't be run is listed with the reason.
 

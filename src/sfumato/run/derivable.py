@@ -56,6 +56,36 @@ def derivable(original: Microdata, masked: Microdata, released: Sequence[str]) -
     tied = list(dict.fromkeys([*(m for r in rules for m in r.members), *areas]))
     if not len(original) or not tied:
         return []
+    looked = original.compare(
+        masked, lambda one, two, _: _in_block(one, two, released, rules, areas, tied), tied
+    )
+    out = []
+    for column in dict.fromkeys(c for part in looked for c, seen in part.items() if seen.how):
+        seen = [part[column] for part in looked]
+        how = next(s.how for s in seen if s.how)
+        back, hidden = sum(s.back for s in seen), sum(s.hidden for s in seen)
+        out.append(Derivation(column, how, back, hidden, _counts(original, column, released)))
+    # A coarser area that isn't released follows from the finer one, and hides nothing.
+    return [d for d in out if d.records and (d.certain or d.column not in areas)]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Of a column in some records: how hidden values come back, how many do, and how many are hidden."""
+
+    how: str
+    back: int
+    hidden: int
+
+
+def _in_block(
+    original: Microdata,
+    masked: Microdata,
+    released: Sequence[str],
+    rules: Sequence[Rule],
+    areas: Sequence[str],
+    tied: Sequence[str],
+) -> dict[str, _Seen]:
     shown = {c: _shown(original, masked, c) if c in released else _none(original) for c in tied}
     there = {c: ~original.missing(c) for c in tied}
     known = {c: a.copy() for c, a in shown.items()}
@@ -69,15 +99,12 @@ def derivable(original: Microdata, masked: Microdata, released: Sequence[str]) -
         for column, rows, words in found:
             known[column] |= rows
             how.setdefault(column, words)
-    out = []
-    for column in how:
+    out = {}
+    for column in tied:
         hidden = there[column] & ~shown[column]
         back = int((hidden & known[column]).sum())
-        out.append(
-            Derivation(column, how[column], back, int(hidden.sum()), _counts(original, column, released))
-        )
-    # A coarser area that isn't released follows from the finer one, and hides nothing.
-    return [d for d in out if d.records and (d.certain or d.column not in areas)]
+        out[column] = _Seen(how.get(column, ""), back, int(hidden.sum()))
+    return out
 
 
 def _counts(original: Microdata, column: str, released: Sequence[str]) -> bool:

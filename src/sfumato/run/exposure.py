@@ -35,7 +35,7 @@ KNOWN: Final = "the intruder knows "
 """How the note begins that says what a scenario gives him."""
 _SHOWN: Final = 6
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 
 
 def released_columns(data: Microdata, masked: Microdata, drop: Sequence[str]) -> list[str]:

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.contract.context import Context
+from sfumato.contract.engine import Engine
 from sfumato.contract.guarantees import Check
 from sfumato.contract.mask import Mask, Notes, bound_to
 from sfumato.contract.measure import Measure, before_of
 from sfumato.contract.result import Result, Results
-from sfumato.data.differences import changed, same_memory
 from sfumato.data.microdata import Microdata
 from sfumato.drawing import Picture
 from sfumato.draws import Seed, as_seed
+from sfumato.engines.memory import Memory
+from sfumato.engines.steps import carry_out as carry_out_step
 from sfumato.errors import (
     GuaranteeError,
     MaskError,
@@ -39,6 +41,7 @@ from sfumato.run.derivable import WAY_OUT, Derivation, derivable
 from sfumato.run.exposure import WHOLE, exposure, least_group, price
 from sfumato.run.face import picture_in, run_face, run_words
 from sfumato.run.formulas import formulas
+from sfumato.run.looked_at import looked_at
 from sfumato.run.predictable import predictable
 from sfumato.run.unmasked import as_collected, cautions
 from sfumato.run.verdict import Verdict, judged
@@ -46,7 +49,7 @@ from sfumato.run.verdict import Verdict, judged
 if TYPE_CHECKING:
     from sfumato.release.write import Release
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 """Called with what is being done, how many parts are done, and how many there are."""
 
 
@@ -100,6 +103,8 @@ class Run:
     """By a measure's name in the plan: its figure before masking, and what that is. Taken once."""
     paired: bool = True
     """Whether row i of both files is the same person's; of somebody else's release it may not be known."""
+    sample: tuple[Microdata, Microdata] | None = None
+    """Of a held file: what the measures looked at, in memory."""
 
     @property
     def ok(self) -> bool:
@@ -107,12 +112,17 @@ class Run:
         promised = all(c.ok for s in self.steps for c in s.checks)
         return promised and all(x.ok for x in self.limits) and not any(d.certain for d in self.derivations)
 
+    @property
+    def looked_at(self) -> tuple[Microdata, Microdata]:
+        """The original and the masked records that measures, verdict and pictures look at."""
+        return self.sample or (self.original, self.masked)
+
     def measure(self, *measures: Measure, seed: Seed | int | None = 0) -> Results:
         """Measures of this run's original and masked data."""
         steps = self.plan.steps
         return Results(
-            [m.measure(self.original, self.masked, seed=seed, steps=steps) for m in measures],
-            lambda: before_of(measures, self.original, self.masked),
+            [m.measure(*self.looked_at, seed=seed, steps=steps) for m in measures],
+            lambda: before_of(measures, *self.looked_at),
         )
 
     @cached_property
@@ -126,9 +136,8 @@ class Run:
             [(x.limit, x.measured, x.ok) for x in self.limits],
             self.results,
             broken,
-            as_collected(self.masked, changed, self.plan.release.drop),
-            self.original,
-            self.masked,
+            as_collected(self.looked_at[1], changed, self.plan.release.drop),
+            *self.looked_at,
             [(s.mask, s.notes) for s in self.steps],
             [str(d) for d in self.derivations if d.certain],
         )
@@ -137,11 +146,10 @@ class Run:
     def board(self) -> dict[str, Any]:
         """What a review board asks for: scenario, class sizes, groups; see :mod:`sfumato.run.board`."""
         steps = [(s.mask, s.notes) for s in self.steps]
-        size, proved, _ = least_group(self.original, self.masked, steps, self.plan.release.drop)
+        size, proved, _ = least_group(*self.looked_at, steps, self.plan.release.drop)
         limits = [x.limit for x in self.limits]
         return board(
-            self.original,
-            self.masked,
+            *self.looked_at,
             self.plan.release.drop,
             limits,
             size if proved else None,
@@ -180,45 +188,54 @@ def carry_out(
     data: Microdata,
     seed: Seed | int | None = None,
     *,
+    engine: Engine | None = None,
     progress: Progress | None = None,
     measure: bool = True,
     attacked: int = WHOLE,
 ) -> Run:
     """Run every step, verify every guarantee, take every measure, judge every limit.
 
-    Of a file of more than ``attacked`` records the battery attacks so many of whole groups.
-
-    Raises before anything is masked where the data don't fit the schema, and a GuaranteeError
-    where a step broke its promise.
+    ``engine`` says where the file is held and the steps are carried out (in memory by default); the
+    records that come out are the same on each. Of a file of more than ``attacked`` records the battery
+    attacks so many of whole groups. Raises before anything is masked where the data don't fit the schema,
+    and a GuaranteeError where a step broke its promise.
     """
-    secret = as_seed(seed)
-    bound = bound_to(secret, data)
+    secret, engine = as_seed(seed), engine or Memory()
     tell = progress or (lambda _what, _done, _all: None)
     started = time.perf_counter()
     parts = len(plan.steps) + (len(plan.measures) if measure else 0) + 1
-    tell("looking at the data", 0, parts)
+
+    def doing(what: str, done: int) -> None:
+        tell(what, done, parts)
+        engine.doing(lambda share: tell(what, done + share, parts))
+
+    doing("looking at the data", 0)
+    data = engine.hold(data)
+    bound = bound_to(secret, data)
     said = _vet(plan, data)
     current = data
     records: list[StepRecord] = []
     for label, mask in zip(plan.step_ids(), plan.steps, strict=True):
-        tell(f"step {label}", 1 + len(records), parts)
+        doing(f"step {label}", 1 + len(records))
         begun = time.perf_counter()
         try:
             context = Context(base=plan.base, original=data)
-            after, notes, checks = mask.carry_out(current, mask.draws(bound, label), context)
+            after, notes, checks = carry_out_step(mask, current, mask.draws(bound, label), context)
         except (MaskError, GuaranteeError, SchemaError) as problem:
             problem.message = f"step {label}: {problem.message}"
             raise
-        touched = _touched(mask, current, after)
-        records.append(StepRecord(label, mask, time.perf_counter() - begun, touched, notes, checks))
+        records.append(StepRecord(label, mask, time.perf_counter() - begun, notes.touched, notes, checks))
         said += [f"step {label}: {w}" for w in notes.warnings]
         current = after
-    said += cautions(current, {r.id: r.touched for r in records}, plan.release.drop, data)
     released = [c for c in current.columns if c not in plan.release.drop]
+    sample = looked_at(data, current, bound)
+    said += cautions(sample[1], {r.id: r.touched for r in records}, plan.release.drop, sample[0])
+    if len(sample[0]) < len(data):
+        said.append(f"measures, verdict and pictures are of a sample of {len(sample[0]):,} records")
     back = derivable(data, current, released)
     said += [f"{d} ({WAY_OUT})" if d.certain else str(d) for d in back]
     if measure:
-        said += predictable(data, current, released)
+        said += predictable(*sample, released)
     said += formulas(current, released, plan.release.format)
     if not plan.release.shuffle:
         ordered = [r.id for r in records if r.mask.needs_shuffle]
@@ -233,8 +250,8 @@ def carry_out(
     if measure:
         for at, (label, one) in enumerate(zip(plan.measure_ids(), plan.measures, strict=True)):
             tell(f"measure {label}", 1 + len(records) + at, parts)
-            results.append(one.measure(data, current, steps=plan.steps))
-            earlier = one.before(data, current)
+            results.append(one.measure(*sample, steps=plan.steps))
+            earlier = one.before(*sample)
             if earlier is not None:
                 before[label] = earlier
     wanted = [x.figure for x in plan.limits if x.measure == BATTERY]
@@ -245,8 +262,7 @@ def carry_out(
         tell("battery", parts - 1, parts)
         try:
             found = exposure(
-                data,
-                current,
+                *sample,
                 [(r.mask, r.notes) for r in records],
                 lambda part, other: _again(plan, part, other),
                 drop=plan.release.drop,
@@ -263,8 +279,20 @@ def carry_out(
     limits = judged_limits(plan.limits, Results(results)) if measure else []
     tell("done", parts, parts)
     seconds = time.perf_counter() - started
-    all_found = Results(results, before)
-    return Run(plan, data, current, records, all_found, limits, seconds, secret, said, back, before)
+    return Run(
+        plan,
+        data,
+        current,
+        records,
+        Results(results, before),
+        limits,
+        seconds,
+        secret,
+        said,
+        back,
+        before,
+        sample=None if sample[0] is data else sample,
+    )
 
 
 def _again(plan: Plan, part: Microdata, seed: Seed) -> Microdata:
@@ -290,19 +318,6 @@ def _vet(plan: Plan, data: Microdata) -> list[str]:
 
 def _sentence(problem: Problem) -> str:
     return f"{problem.message} ({problem.hint})" if problem.hint else problem.message
-
-
-def _touched(mask: Mask, before: Microdata, after: Microdata) -> dict[str, int]:
-    out = {}
-    for column in mask.touches(before):
-        if column not in before.columns:
-            out[column] = len(after)
-            continue
-        if column not in after.columns:
-            continue
-        one, two = before.column(column), after.column(column)
-        out[column] = 0 if same_memory(one, two) else changed(one, two)
-    return out
 
 
 def judged_limits(limits: Sequence[Limit], results: Results) -> list[LimitOutcome]:

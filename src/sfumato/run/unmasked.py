@@ -105,7 +105,7 @@ def _torn(original: Microdata, masked: Microdata, columns: Sequence[str]) -> lis
 
 def _nearly_unique(data: Microdata, column: str) -> bool:
     """Whether more than half of the (first) records that have a value share it with nobody before them."""
-    known = data.column(column).head(_LOOK).drop_nulls()
+    known = data.only([column]).slice(0, _LOOK).column(column).drop_nulls()
     dtype = known.dtype
     named = dtype in (pl.String, pl.Categorical, pl.Enum, pl.Date, pl.Datetime) or dtype.is_numeric()
     return named and len(known) >= _LEAST and 2 * known.n_unique() > len(known)

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
-Work = Callable[[Any, Callable[[str, int, int], None], Callable[[str, Any], None]], Any]
+Work = Callable[[Any, Callable[[str, float, int], None], Callable[[str, Any], None]], Any]
 """``work(task, tell, find)``: the result, with progress told and findings on the way handed out."""
 
 
@@ -183,7 +183,7 @@ def _worker(pipe: Connection, work: Work) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told; it ends us
     told = 0.0
 
-    def tell(what: str, part: int, parts: int) -> None:
+    def tell(what: str, part: float, parts: int) -> None:
         nonlocal told
         if time.monotonic() - told > 0.1:
             told = time.monotonic()

@@ -31,7 +31,7 @@ def write(
     data: Microdata,
     base: Path,
     options: dict[str, Any],
-    tell: Callable[[str, int, int], None],
+    tell: Callable[[str, float, int], None],
 ) -> dict[str, Any]:
     """Run, write both bundles, keep the seed where that was asked, and put the signature inside.
 

@@ -28,7 +28,7 @@ from sfumato.run.run import Run, carry_out
 from sfumato.workbench.adopt import with_steps
 from sfumato.workbench.release import write
 
-Tell = Callable[[str, int, int], None]
+Tell = Callable[[str, float, int], None]
 Find = Callable[[str, Any], None]
 
 

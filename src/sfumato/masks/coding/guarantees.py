@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
-from sfumato.contract.guarantees import Guarantee
+from sfumato.contract.guarantees import ByBlocks, Guarantee
 from sfumato.data.microdata import Microdata
 from sfumato.masks.coding.codes import SIDES, in_type
 
 
 @dataclass(frozen=True)
-class WithinCodes(Guarantee):
+class WithinCodes(ByBlocks):
     """No value lies beyond a code, and what lay between the codes stays.
 
     Codes that were asked for as values are taken from the request, codes by percent from the schema
@@ -29,7 +31,11 @@ class WithinCodes(Guarantee):
         what = "no value" if self.exact else "no more than one value"
         return f"{what} of {self.column} lies beyond its code, and the values between its codes stay"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return (self.column,)
+
+    def partial(self, before: Microdata, after: Microdata) -> dict[str, Any]:
+        """How many values changed that shouldn't, and the ends of those beyond each code."""
         known = after.schema[self.column]
         dtype, at = after.dtype(self.column), pl.col("after")
         both = pl.DataFrame({self.column: before.column(self.column), "after": after.column(self.column)})
@@ -42,20 +48,22 @@ class WithinCodes(Guarantee):
                 continue
             beyond = there & (at > code if side == "top" else at < code)
             values = at.filter(beyond)
-            wrong = beyond.any() if self.exact else (values.min() != values.max()).fill_null(False)
-            asked.append(wrong.alias(side))
+            asked += [values.min().alias(f"{side} low"), values.max().alias(f"{side} high")]
             inside &= was < code if side == "top" else was > code
         asked += [(inside & was.ne_missing(at)).sum().alias("changed")]
         asked += [(~there & was.ne_missing(at)).sum().alias("missing")]
-        seen = both.select(asked).row(0, named=True)
+        return both.select(asked).row(0, named=True)
+
+    def judged(self, parts: Sequence[dict[str, Any]]) -> str | None:
         for side in SIDES:
-            if seen.get(side):
+            ends = [p[f"{side} {end}"] for p in parts for end in ("low", "high") if f"{side} {end}" in p]
+            beyond = {end for end in ends if end is not None}
+            if len(beyond) > (0 if self.exact else 1):
                 return f"values of {self.column} lie beyond its {side} code"
-        if seen["missing"]:
-            return f"{seen['missing']:,} missing values of {self.column} changed"
-        return (
-            f"{seen['changed']:,} values of {self.column} between codes changed" if seen["changed"] else None
-        )
+        missing, changed = (sum(p[name] for p in parts) for name in ("missing", "changed"))
+        if missing:
+            return f"{missing:,} missing values of {self.column} changed"
+        return f"{changed:,} values of {self.column} between codes changed" if changed else None
 
 
 @dataclass(frozen=True)

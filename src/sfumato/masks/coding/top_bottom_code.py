@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -11,8 +12,9 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.disclosure import Fact
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameMoments
-from sfumato.contract.mask import Notes, RowsMask
+from sfumato.contract.mask import Mask, Notes, RowsMask
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema, Variable
@@ -47,6 +49,10 @@ class TopBottomCode(RowsMask):
     >>> mean.frame["INCOME"].to_list(), mean.schema["INCOME"].top
     ([10, 20, 30, 600, 600], 400)
     """
+
+    # Polars splits an expression over the cores by itself, so the whole file is one chunk in memory:
+    # nothing is sliced and glued together again.
+    chunk_records: ClassVar[int] = sys.maxsize
 
     name: ClassVar[str] = "top_bottom_code"
     draws_nothing: ClassVar[bool] = True
@@ -181,6 +187,15 @@ class TopBottomCode(RowsMask):
 
     # -- what it does -----------------------------------------------------------------------------
 
+    @property
+    def locality(self) -> Locality:
+        """Codes given as values treat each record by itself; a percent, mean or median needs the column."""
+        by_value = self.top_percent is None and self.bottom_percent is None and self.replace == "code"
+        return "rows" if by_value else "column"
+
+    def apart(self, data: Microdata) -> Sequence[Mask]:
+        return self.by_column(data)
+
     def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> Any:
         """The cut points and replacements: per column, or a frame of them with a row per stratum."""
         if self.within:
@@ -188,42 +203,53 @@ class TopBottomCode(RowsMask):
         return {column: self._fit_column(data, column, notes) for column in self.columns}
 
     def _fit_column(self, data: Microdata, column: str, notes: Notes) -> dict[str, Any]:
-        series, dtype = data.column(column), data.dtype(column)
-        missing = data.missing_expr(column)
+        dtype, at = data.dtype(column), pl.col(column)
         cut = {side: self._cut(data, column, side) for side in SIDES}
         meets = cut["top"] is not None and cut["bottom"] is not None and cut["bottom"] >= cut["top"]
         if meets:
-            if series.filter(~data.missing(column)).n_unique() > 1:
+            if data.column(column).filter(~data.missing(column)).n_unique() > 1:
                 raise _met(column)
             notes.warn(f"{column} has a single value and was left alone")
             return {}
-        frame, at = pl.DataFrame({column: series}), pl.col(column)
         state: dict[str, Any] = {}
         for side in SIDES:
             code = cut[side]
             if code is None:
                 continue
-            beyond = ~missing & (at >= code if side == "top" else at <= code)
-            asked = [beyond.sum().alias("n"), (beyond & (at != code)).sum().alias("moved")]
-            seen = frame.select(asked).row(0, named=True)
+            beyond = ~data.missing_expr(column) & (at >= code if side == "top" else at <= code)
+            n, moved, coded = self._beyond(data, column, beyond, at != code)
             centre = new = code
-            if self.replace != "code" and seen["n"]:
-                coded = frame.select(at.filter(beyond)).to_series()
-                centre, new = replacement(coded.to_list(), self.replace, dtype, column)
-            self._judge(data, column, side, new, seen["n"], notes)
+            if self.replace != "code" and n:
+                centre, new = replacement(coded, self.replace, dtype, column)
+            self._judge(data, column, side, new, n, notes)
             if new != centre and dtype.is_integer():
                 notes.warn(f"{column}: the {self.replace} of the coded values was rounded to a whole number")
             state[side] = (code, new)
             notes.figure(f"{side}_code", plain(code), column)
-            notes.figure(f"{side}_coded", int(seen["n"]), column)
-            notes.figure(f"{side}_changed", int(seen["n"] if new != code else seen["moved"]), column)
+            notes.figure(f"{side}_coded", n, column)
+            notes.figure(f"{side}_changed", n if new != code else moved, column)
             if new != code:
                 notes.figure(f"{side}_replaced_by", plain(new), column)
             percent = self._said(f"{side}_percent", column)
-            if percent and seen["n"] > 0.02 * percent * len(series):
-                share = 100 * seen["n"] / len(series)
+            if percent and n > 0.02 * percent * len(data):
+                share = 100 * n / len(data)
                 notes.warn(f"{column}: ties make the {side}-coded share {share:.3g}%, not {percent:g}%")
         return state
+
+    def _beyond(
+        self, data: Microdata, column: str, beyond: pl.Expr, moves: pl.Expr
+    ) -> tuple[int, int, list[Any]]:
+        """How many values lie at or beyond a code, how many of them it moves, and (unless the code is what
+        replaces them) the values themselves."""
+        asked = [beyond.sum().alias("n"), (beyond & moves).sum().alias("moved")]
+
+        def partial(block: Microdata, _start: int) -> tuple[int, int, list[Any]]:
+            n, moved = block.frame.select(asked).row(0)
+            values = [] if self.replace == "code" else block.frame.filter(beyond)[column].to_list()
+            return n, moved, values
+
+        parts = data.aggregate(partial, [column])
+        return sum(p[0] for p in parts), sum(p[1] for p in parts), [v for p in parts for v in p[2]]
 
     def _cut(self, data: Microdata, column: str, side: str) -> Any:
         """The code of one side in the column's own type; None where nothing can be coded."""
@@ -328,16 +354,10 @@ class TopBottomCode(RowsMask):
         new = frame.select(_coded(chunk.missing_expr(c), c, codes[c]) for c in touched)
         return chunk.with_columns(new.get_columns())
 
-    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        # Polars splits an expression over the cores by itself, so the whole file is one chunk here:
-        # nothing is sliced and glued together again, and untouched columns are shared.
-        state = self._fit(data, draws, notes)
-        needed = set(self.needs(data))
-        narrow = data.with_frame(data.select([c for c in data.columns if c in needed]))
-        masked = data.with_columns(self._rows(narrow, 0, state, draws).select(self.columns).get_columns())
-        if self.within:
-            return masked
+    def _schema(self, data: Microdata, state: Any) -> Schema:
         schema = data.schema
+        if self.within:
+            return schema
         for column, codes in state.items():
             old, details = schema[column], {side: plain(code) for side, (code, _) in codes.items()}
             if "top" in details and old.top is not None:
@@ -345,7 +365,7 @@ class TopBottomCode(RowsMask):
             if "bottom" in details and old.bottom is not None:
                 details["bottom"] = max(details["bottom"], old.bottom)
             schema = schema.with_variable(column, **details)
-        return masked.with_schema(schema)
+        return schema
 
 
 def _coded(missing: pl.Expr, column: str, codes: Mapping[str, Any]) -> pl.Expr:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
@@ -208,6 +209,10 @@ class ConfidentialityEdit1990(Mask):
         house = self.household or schema.household
         used = [*self._keys(schema), *self._within(schema), *self._swap(schema), *([house] if house else [])]
         return tuple(dict.fromkeys([*self.named_columns(), *used]))
+
+    @property
+    def locality(self) -> Locality:
+        return "keys"
 
     def by_household(self, schema: Schema) -> bool:
         return True

@@ -11,6 +11,7 @@ import polars as pl
 
 from sfumato.cells.keys import default_levels
 from sfumato.contract.disclosure import Fact, Kept, Travelled
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
@@ -274,6 +275,10 @@ class ConfidentialityEdit2000(Mask):
         used = [*schema.geography, *self._within(schema), *self._keys(schema), *self._swapped(schema)]
         used += [*([by] if by else []), *(self._sensitive(schema) if self.window > 1 else [])]
         return tuple(dict.fromkeys([*self.named_columns(), *used]))
+
+    @property
+    def locality(self) -> Locality:
+        return "keys"
 
     def changes(self, data: Microdata) -> Sequence[str]:
         return self._swapped(data.schema)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
@@ -182,6 +183,10 @@ class RecordSwap(Mask):
         house = self.household or schema.household
         used = [*self._levels(schema), *self._keys(schema), *([house] if house else [])]
         return tuple(dict.fromkeys([*self.named_columns(), *used]))
+
+    @property
+    def locality(self) -> Locality:
+        return "keys"
 
     def by_household(self, schema: Schema) -> bool:
         return True

@@ -14,12 +14,12 @@ from sfumato.contract.guarantees import MOST_PROMISED, Guarantee, SameMoments, S
 from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault
 from sfumato.data.microdata import Microdata
-from sfumato.data.rules import broken_sums
+from sfumato.data.rules import count_broken_sums
 from sfumato.data.schema import Schema
 from sfumato.data.sums import circular, touched_rules
 from sfumato.errors import Problem
 from sfumato.masks.noise.correlated import CorrelatedNoise
-from sfumato.masks.noise.fit import unit_of
+from sfumato.masks.noise.fit import all_eligible, unit_of
 from sfumato.masks.noise.notes import InflatedMoments, WithinBounds, leaves_range
 
 
@@ -231,7 +231,7 @@ class AdditiveNoise(CorrelatedNoise):
         out: list[Guarantee] = []
         for total, parts in touched_rules(data.schema.sums, self.columns):
             kept = self.residual == "keep" or self.keep_zero_residuals
-            if kept or not broken_sums(data, total, parts).any():
+            if kept or not count_broken_sums(data, total, parts):
                 out.append(SumRule(total, parts))
         low, high = self._bounds(data)
         out += [WithinBounds(c, low.get(c), high.get(c)) for c in self.columns if c in low or c in high]
@@ -241,7 +241,7 @@ class AdditiveNoise(CorrelatedNoise):
 
     def _exact_promises(self, data: Microdata) -> list[Guarantee]:
         columns = self._vector(data, self._rules(data))
-        plain = all(bool(data.eligible(c).all()) for c in columns)
+        plain = all_eligible(data, columns)
         tolerance = max(1e-9, self._rounding_error(data, columns))
         if tolerance > MOST_PROMISED:
             return []  # a promise that says nothing; `foresees` says so

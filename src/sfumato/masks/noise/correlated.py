@@ -13,7 +13,7 @@ from sfumato.contract.mask import Notes, RowsMask
 from sfumato.contract.parameters import parameter
 from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import FloatArray, Microdata
-from sfumato.data.rules import broken_sums
+from sfumato.data.rules import count_broken_sums
 from sfumato.data.sums import touched_rules
 from sfumato.draws import Draws
 from sfumato.errors import MaskError
@@ -21,8 +21,11 @@ from sfumato.masks.noise.fit import (
     Block,
     Blocks,
     NoiseState,
+    all_eligible,
     back_to_type,
+    beyond,
     bring_back,
+    eligible_ends,
     found_rules,
     make_block,
     make_exact,
@@ -95,8 +98,8 @@ class CorrelatedNoise(PerHousehold, RowsMask):
             rebuilt = {t for t, _ in touched_rules(data.schema.sums, self.columns)}
             for column in self.columns:
                 if column not in rebuilt and column not in low:
-                    values = data.numbers(column)[data.eligible(column)]
-                    if len(values) and values.min() >= 0:
+                    ends = eligible_ends(data, column)
+                    if ends is not None and ends[0] >= 0:
                         low[column] = 0.0
         return low, high
 
@@ -126,7 +129,7 @@ class CorrelatedNoise(PerHousehold, RowsMask):
     def _rules(self, data: Microdata) -> list[Rule]:
         out = []
         for total, parts in touched_rules(data.schema.sums, self.columns):
-            broken = bool(broken_sums(data, total, parts).any())
+            broken = count_broken_sums(data, total, parts)
             out.append(Rule(total, tuple((p, 1) for p in parts), holds=not broken))
         return out
 
@@ -141,7 +144,7 @@ class CorrelatedNoise(PerHousehold, RowsMask):
 
     def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> NoiseState:
         needed = set(self.needs(data))
-        narrow = data.with_frame(data.select([c for c in data.columns if c in needed]))
+        narrow = data.only([c for c in data.columns if c in needed])
         rules = self._rules(data)
         vector = self._vector(data, rules)
         m = len(vector)
@@ -151,7 +154,7 @@ class CorrelatedNoise(PerHousehold, RowsMask):
                 hint="mask fewer columns at a time",
             )
         strata, groups = self._groups(narrow, vector, notes)
-        split = self.exact and any(not bool(narrow.eligible(c).all()) for c in vector)
+        split = self.exact and not all_eligible(narrow, vector)
         total_groups = groups * 2 if split else groups
         state = NoiseState(
             vector,
@@ -225,11 +228,9 @@ class CorrelatedNoise(PerHousehold, RowsMask):
         state.unit = units
         state.low, state.high = self._bounds(data)
         for column, bound in state.low.items():
-            values = data.numbers(column)[data.eligible(column)]
-            check_bounds(column, bound, int((values < bound).sum()), "lower")
+            check_bounds(column, bound, beyond(data, column, bound, below=True), "lower")
         for column, bound in state.high.items():
-            values = data.numbers(column)[data.eligible(column)]
-            check_bounds(column, bound, int((values > bound).sum()), "upper")
+            check_bounds(column, bound, beyond(data, column, bound, below=False), "upper")
         # Identities nobody declared come first: they hold among the parts that declared totals are made of.
         found = [] if self.independent else found_rules(state, rules, blocks)
         state.rules = (*found, *rules)
@@ -333,7 +334,5 @@ class CorrelatedNoise(PerHousehold, RowsMask):
         changed = {*state.vector, *(r.total for r in state.rules)}
         return {c: v for c, v in after.items() if c in changed}
 
-    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        masked = RowsMask._apply(self, data, draws, notes)
-        note_result(data, masked, self.columns, self._bounds(data), notes)
-        return masked
+    def _note_result(self, data: Microdata, masked: Microdata, state: NoiseState, notes: Notes) -> None:
+        note_result(data, masked, self.columns, (state.low, state.high), notes)

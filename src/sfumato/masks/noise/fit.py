@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,7 @@ from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.data.schema import Schema
 from sfumato.errors import MaskError
 from sfumato.masks.noise.sums import Rule
-from sfumato.parallel import in_threads
 from sfumato.stats.covariance import from_products, identities, whitener
-
-_FIT_RECORDS = 1 << 18  # fixed, so that the fit doesn't depend on how the file is chunked later
 
 
 @dataclass
@@ -56,19 +53,14 @@ class Block:
 
 
 class Blocks:
-    """The whole file, a fixed number of records at a time."""
+    """The whole file, block by block: the fit doesn't depend on how the file is chunked later."""
 
     def __init__(self, data: Microdata, state: NoiseState) -> None:
         self.data, self.state = data, state
 
     def each(self, function: Callable[[Block], Any]) -> list[Any]:
-        def work(start: int) -> Any:
-            return function(make_block(self.data.slice(start, _FIT_RECORDS), start, self.state))
-
-        return in_threads(work, self._starts())
-
-    def _starts(self) -> Iterator[int]:
-        return iter(range(0, len(self.data), _FIT_RECORDS))
+        state = self.state
+        return self.data.aggregate(lambda chunk, start: function(make_block(chunk, start, state)))
 
 
 def make_block(chunk: Microdata, start: int, state: NoiseState) -> Block:
@@ -107,14 +99,16 @@ def strata_groups(
     """Which group each stratum belongs to; strata that are too small share one."""
     if not within:
         return None, 1
-    frame = data.select(list(within))
-    if exact:
-        whole = np.logical_and.reduce([data.eligible(c) for c in vector])
-        frame = frame.with_columns(pl.Series("__whole", whole))
-        sizes = frame.group_by(within).agg(pl.col("__whole").sum().alias("__size"))
-    else:
-        sizes = frame.group_by(within).len("__size")
-    sizes = sizes.sort(within, nulls_last=False)
+
+    def counted(block: Microdata, _start: int) -> pl.DataFrame:
+        """Records by stratum; those that exact moments use."""
+        frame = block.select(list(within))
+        whole = np.logical_and.reduce([block.eligible(c) for c in vector]) if exact else np.ones(len(block))
+        frame = frame.with_columns(pl.Series("__size", whole).cast(pl.Int64))
+        return frame.group_by(within).agg(pl.col("__size").sum())
+
+    parts = data.aggregate(counted, [*within, *vector])
+    sizes = pl.concat(parts).group_by(within).agg(pl.col("__size").sum()).sort(within, nulls_last=False)
     count = sizes["__size"].cast(pl.Int64).to_numpy()
     smallest = smallest or max(10, 3 * (len(vector) + 1))
     if exact:
@@ -146,8 +140,9 @@ def moments(blocks: Blocks, notes: Notes) -> tuple[FloatArray, FloatArray]:
 
     state, m = blocks.state, len(blocks.state.vector)
     size = len(state.root)
-    for column in state.vector:
-        refuse_huge(blocks.data.column(column))
+    for ends in blocks.data.aggregate(_ends_of(state.vector), state.vector):
+        for series in ends:
+            refuse_huge(series)
 
     def add_up(block: Block) -> tuple[FloatArray, IntArray]:
         if not np.isfinite(block.x[block.eligible]).all():
@@ -198,6 +193,45 @@ def moments(blocks: Blocks, notes: Notes) -> tuple[FloatArray, FloatArray]:
             "covariance matrix was used (negative eigenvalues set to 0)"
         )
     return mean, covariance
+
+
+def _ends_of(columns: Sequence[str]) -> Callable[[Microdata, int], list[pl.Series]]:
+    """The least and the largest value of each column of a block."""
+
+    def ends(block: Microdata, _start: int) -> list[pl.Series]:
+        return [
+            pl.Series(c, [block.column(c).min(), block.column(c).max()], dtype=block.dtype(c))
+            for c in columns
+            if block.dtype(c).is_integer()
+        ]
+
+    return ends
+
+
+def eligible_ends(data: Microdata, column: str) -> tuple[float, float] | None:
+    """The least and the largest value that may be masked; None where there is none."""
+
+    def ends(block: Microdata, _start: int) -> tuple[float, float] | None:
+        values = block.numbers(column)[block.eligible(column)]
+        return (float(values.min()), float(values.max())) if len(values) else None
+
+    parts = [p for p in data.aggregate(ends, [column]) if p is not None]
+    return (min(p[0] for p in parts), max(p[1] for p in parts)) if parts else None
+
+
+def beyond(data: Microdata, column: str, bound: float, *, below: bool) -> int:
+    """How many values that may be masked lie beyond a bound."""
+
+    def count(block: Microdata, _start: int) -> int:
+        values = block.numbers(column)[block.eligible(column)]
+        return int((values < bound).sum() if below else (values > bound).sum())
+
+    return sum(data.aggregate(count, [column]))
+
+
+def all_eligible(data: Microdata, columns: Sequence[str]) -> bool:
+    """Whether every value of these columns may be masked."""
+    return all(data.aggregate(lambda block, _: all(bool(block.eligible(c).all()) for c in columns), columns))
 
 
 def refuse_huge(series: pl.Series, what: str = "noise can't be added to") -> None:

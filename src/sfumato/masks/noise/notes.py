@@ -9,11 +9,10 @@ import numpy as np
 import polars as pl
 
 from sfumato.contract.guarantees import (
-    Guarantee,
+    ByBlocks,
+    MomentParts,
     exactness,
-    lost_values,
-    moment_error,
-    over,
+    judged_moments,
     refuse_loose,
     rows_by_group,
 )
@@ -21,10 +20,11 @@ from sfumato.contract.mask import Notes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.masks.noise.fit import type_range
 from sfumato.masks.noise.sums import Rule, unique_rows
+from sfumato.stats.pair_moments import PairMoments, combined
 
 
 @dataclass(frozen=True)
-class InflatedMoments(Guarantee):
+class InflatedMoments(ByBlocks):
     """Means stay and covariances are multiplied by a factor, in the records that are eligible throughout.
 
     ``strata`` maps the strata to the groups in which it holds (small strata are pooled).
@@ -47,15 +47,24 @@ class InflatedMoments(Guarantee):
             f"without missing or coded values, {exactness(self.tolerance)}"
         )
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return (*self.columns, *self.within)
+
+    def partial(self, before: Microdata, after: Microdata) -> MomentParts:
         whole = np.logical_and.reduce([before.eligible(c) for c in self.columns])
         x, z, group = before.matrix(self.columns), after.matrix(self.columns), self._groups(before)
         if not whole.all():
             x, z, group = x[whole], z[whole], group[whole]
-        groups = rows_by_group(group)
-        return lost_values(x, z) or over(
-            [moment_error(x[rows], z[rows], factor=self.factor) for rows in groups], self.tolerance
-        )
+        there = np.isfinite(x)
+        both = {
+            int(group[rows][0]): (PairMoments.of(x[rows], there[rows]), PairMoments.of(z[rows], there[rows]))
+            for rows in rows_by_group(group)
+            if len(group[rows])
+        }
+        return MomentParts(int((there & ~np.isfinite(z)).sum()), both)
+
+    def judged(self, parts: Sequence[MomentParts]) -> str | None:
+        return judged_moments(parts, 2, self.tolerance, self.factor)
 
     def _groups(self, data: Microdata) -> IntArray:
         if self.strata is None:
@@ -68,7 +77,7 @@ class InflatedMoments(Guarantee):
 
 
 @dataclass(frozen=True)
-class WithinBounds(Guarantee):
+class WithinBounds(ByBlocks):
     """Every masked value of a column lies within its bounds."""
 
     column: str
@@ -80,11 +89,17 @@ class WithinBounds(Guarantee):
         ends += [f"at most {self.high:g}"] if self.high is not None else []
         return f"{self.column} stays {' and '.join(ends)}"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return (self.column,)
+
+    def partial(self, before: Microdata, after: Microdata) -> int:
         values = after.numbers(self.column)[before.eligible(self.column)]
         low = -np.inf if self.low is None else self.low
         high = np.inf if self.high is None else self.high
-        n = int((~((values >= low) & (values <= high))).sum())  # a value that is lost isn't within them
+        return int((~((values >= low) & (values <= high))).sum())  # a value that is lost isn't within them
+
+    def judged(self, parts: Sequence[int]) -> str | None:
+        n = sum(parts)
         return f"{n:,} values of {self.column} are out of bounds" if n else None
 
 
@@ -187,43 +202,75 @@ def note_result(
 ) -> None:
     """The variance ratio and mean change that came out, and what the bounds cost."""
     low, high = bounds
+
+    def partial(before: Microdata, after: Microdata, _start: int) -> dict[str, _Outcome]:
+        return {c: _Outcome.of(before, after, c, low.get(c), high.get(c)) for c in columns}
+
+    parts = data.compare(masked, partial, columns)
     for column in columns:
-        one, two = data.column(column), masked.column(column)
+        seen = _Outcome.joined([p[column] for p in parts])
+        if seen.left_alone:
+            notes.figure("values_left_alone", seen.left_alone, column)
+        n = float(seen.before.n[0, 0])
+        variance = float(seen.before.squares[0, 0]) / (n - 1) if n > 1 else 0.0
+        if not variance > 0:
+            continue
+        after = float(seen.after.squares[0, 0]) / (n - 1)
+        moved = float(seen.after.mean[0, 0] - seen.before.mean[0, 0]) / variance**0.5
+        notes.figure("variance_change", after / variance - 1.0, column)
+        notes.figure("mean_change_in_deviations", moved, column)
+        if seen.cut_off and column not in low and column not in high:
+            notes.figure("values_cut_off", seen.cut_off, column)
+            notes.warn(
+                f"{seen.cut_off:,} values of {column} were put on an end of what {data.dtype(column)} holds, "
+                f"which changes its moments (variance {100 * (after / variance - 1.0):+.3g}%); cast it to a "
+                "wider type"
+            )
+        if column in low or column in high:
+            notes.figure("values_put_on_a_bound", seen.on_bound, column)
+            notes.warn(
+                f"{column} is kept within its bounds: {seen.on_bound:,} values were put on a bound, and its "
+                f"mean moved by {moved:+.3g} standard deviations"
+            )
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of a column in some records."""
+
+    left_alone: int
+    cut_off: int
+    on_bound: int
+    before: PairMoments
+    after: PairMoments
+
+    @classmethod
+    def of(
+        cls, before: Microdata, after: Microdata, column: str, low: float | None, high: float | None
+    ) -> _Outcome:
+        one, two, eligible = before.column(column), after.column(column), before.eligible(column)
         if one.dtype.is_temporal():
             one, two = one.to_physical(), two.to_physical()
-        eligible = data.eligible(column)
         if not eligible.all():
             pick = pl.Series(eligible)
             one, two = one.filter(pick), two.filter(pick)
-            notes.figure("values_left_alone", int((~eligible).sum()), column)
-        variance, mean = one.var(), one.mean()
-        if len(one) < 2 or not isinstance(variance, (int, float)) or not variance > 0:
-            continue
-        assert isinstance(mean, (int, float))
-        after, middle = two.var(), two.mean()
-        assert isinstance(after, (int, float))
-        assert isinstance(middle, (int, float))
-        notes.figure("variance_change", after / variance - 1.0, column)
-        notes.figure("mean_change_in_deviations", (middle - mean) / variance**0.5, column)
-        cut = _cut_off(one, two)
-        if cut and column not in low and column not in high:
-            notes.figure("values_cut_off", cut, column)
-            notes.warn(
-                f"{cut:,} values of {column} were put on an end of what {one.dtype} holds, which changes its "
-                f"moments (variance {100 * (after / variance - 1.0):+.3g}%); cast it to a wider type"
-            )
-        if column in low or column in high:
-            at = np.zeros(len(two), dtype=np.bool_)
-            values = two.cast(pl.Float64).to_numpy()
-            original = one.cast(pl.Float64).to_numpy()
-            for ends in (low, high):
-                if column in ends:
-                    at |= (values == ends[column]) & (original != ends[column])
-            notes.figure("values_put_on_a_bound", int(at.sum()), column)
-            notes.warn(
-                f"{column} is kept within its bounds: {int(at.sum()):,} values were put on a bound, and its "
-                f"mean moved by {(middle - mean) / variance**0.5:+.3g} standard deviations"
-            )
+        x, z = (s.cast(pl.Float64).to_numpy() for s in (one, two))
+        at = np.zeros(len(z), dtype=np.bool_)
+        for end in (low, high):
+            if end is not None:
+                at |= (z == end) & (x != end)
+        moments = [PairMoments.of(v[:, None], np.isfinite(v)[:, None]) for v in (x, z)]
+        return cls(int((~eligible).sum()), _cut_off(one, two), int(at.sum()), *moments)
+
+    @staticmethod
+    def joined(parts: Sequence[_Outcome]) -> _Outcome:
+        return _Outcome(
+            sum(p.left_alone for p in parts),
+            sum(p.cut_off for p in parts),
+            sum(p.on_bound for p in parts),
+            combined(p.before for p in parts),
+            combined(p.after for p in parts),
+        )
 
 
 def _cut_off(before: pl.Series, after: pl.Series) -> int:
@@ -244,19 +291,39 @@ def leaves_range(
     """
     from scipy.special import ndtr
 
-    values = data.numbers(column)[data.eligible(column)]
-    values = values[np.isfinite(values)]
-    if len(values) < 2 or not values.std() > 0:
+    every = max(1, len(data) // 10_000)
+
+    def partial(block: Microdata, start: int) -> tuple[PairMoments, FloatArray, FloatArray]:
+        values = block.numbers(column)
+        fine = block.eligible(column) & np.isfinite(values)
+        some = fine.copy()
+        some[(np.arange(start, start + len(block)) % every) != 0] = False
+        ends = values[fine]
+        ends = np.array([ends.min(), ends.max()]) if len(ends) else ends
+        return (
+            PairMoments.of(values[fine][:, None], np.ones((int(fine.sum()), 1), np.bool_)),
+            ends,
+            values[some],
+        )
+
+    parts = data.aggregate(partial, [column])
+    if not parts:
         return None
-    low, high, scale = float(values.min()), float(values.max()), float(np.sqrt(ratio) * values.std())
-    few = values[:: max(1, len(values) // 10_000)]
+    whole = combined(p[0] for p in parts)
+    n, mean, squares = (float(a[0, 0]) for a in (whole.n, whole.mean, whole.squares))
+    if n < 2 or not squares > 0:
+        return None
+    ends, few = (np.concatenate([p[k] for p in parts]) for k in (1, 2))
+    low, high, scale = float(ends.min()), float(ends.max()), float(np.sqrt(ratio * squares / n))
+    if not len(few):
+        return None
     if rescaled:
-        few = values.mean() + (few - values.mean()) / np.sqrt(1 + ratio)
+        few = mean + (few - mean) / np.sqrt(1 + ratio)
         scale /= np.sqrt(1 + ratio)
     negative = float(ndtr(-few / scale).mean()) if low >= 0 and not bounded[0] else 0.0
     beyond = 0.0 if bounded[0] else float(ndtr((low - few) / scale).mean())
     beyond += 0.0 if bounded[1] else float(ndtr((few - high) / scale).mean())
-    if negative * len(values) >= 0.5:
+    if negative * n >= 0.5:
         share = f"{100 * negative:.2g}%"
         return f"{column} has no negative value, and this noise would make about {share} of them negative"
     if beyond >= 0.01:

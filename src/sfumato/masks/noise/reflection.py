@@ -59,7 +59,7 @@ class WeightedMoments(Guarantee):
 
     def failure(self, before: Microdata, after: Microdata) -> str | None:
         x, z = before.matrix(self.columns), after.matrix(self.columns)
-        if problem := lost_values(x, z):
+        if problem := lost_values(int((np.isfinite(x) & ~np.isfinite(z)).sum())):
             return problem
         w = np.nan_to_num(before.numbers(self.weight), nan=0.0)
         whole = np.isfinite(x).all(axis=1)

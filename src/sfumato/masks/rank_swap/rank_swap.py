@@ -10,8 +10,9 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from sfumato.contract.disclosure import Exchanged, Fact, Travelled
+from sfumato.contract.engine import Locality
 from sfumato.contract.guarantees import Guarantee, SameTable, SumRule
-from sfumato.contract.mask import Notes
+from sfumato.contract.mask import Mask, Notes
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.per_household import PerHousehold
 from sfumato.data.microdata import BoolArray, Microdata
@@ -344,6 +345,13 @@ class RankSwap(PerHousehold):
 
     def own_list(self, data: Microdata) -> Microdata:
         return OnFile(self, data).with_codes()
+
+    @property
+    def locality(self) -> Locality:
+        return "column"
+
+    def apart(self, data: Microdata) -> Sequence[Mask]:
+        return (self,) if self.together or self.order_by else self.by_column(data)
 
     def changes(self, data: Microdata) -> Sequence[str]:
         plan = self.sum_plan(data)

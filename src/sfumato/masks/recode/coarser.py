@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
 
-from sfumato.contract.guarantees import Guarantee
+from sfumato.contract.guarantees import ByBlocks
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema, Variable
 
@@ -17,7 +17,7 @@ SHOWN: Final = 12
 
 
 @dataclass(frozen=True)
-class Coarser(Guarantee):
+class Coarser(ByBlocks):
     """Records that agreed on the column still agree, and missing values are still missing."""
 
     column: str
@@ -25,13 +25,30 @@ class Coarser(Guarantee):
     def describe(self) -> str:
         return f"equal values of {self.column} stay equal, and missing ones stay missing"
 
-    def failure(self, before: Microdata, after: Microdata) -> str | None:
+    def looks_at(self) -> Sequence[str]:
+        return (self.column,)
+
+    def partial(self, before: Microdata, after: Microdata) -> tuple[pl.DataFrame, int]:
+        """Which value became which, and how many missing values aren't any more."""
         pairs = pl.DataFrame({"before": before.column(self.column), "after": after.column(self.column)})
-        split = pairs.unique().group_by("before").len("n").filter(pl.col("n") > 1).height
+        lost = int((before.missing(self.column) & ~after.missing(self.column)).sum())
+        return pairs.unique(), lost
+
+    def judged(self, parts: Sequence[tuple[pl.DataFrame, int]]) -> str | None:
+        if not parts:
+            return None
+        pairs = pl.concat([p for p, _ in parts]).unique()
+        split = pairs.group_by("before").len("n").filter(pl.col("n") > 1).height
         if split:
             return f"{split:,} values of {self.column} were split over several classes"
-        lost = int((before.missing(self.column) & ~after.missing(self.column)).sum())
+        lost = sum(n for _, n in parts)
         return f"{lost:,} missing values of {self.column} became something else" if lost else None
+
+
+def distinct_values(data: Microdata, column: str) -> pl.Series:
+    """The distinct values of a column, in no order; block by block."""
+    parts = data.aggregate(lambda block, _: block.column(column).unique(), [column])
+    return pl.concat(parts).unique() if parts else pl.Series(column, dtype=data.dtype(column))
 
 
 def missing_in(values: pl.Series, variable: Variable) -> pl.Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -29,7 +30,15 @@ from sfumato.data.recoding import (
 from sfumato.data.schema import Code, Range, Schema, Variable
 from sfumato.draws import Draws, as_seed
 from sfumato.errors import MaskError, Problem, SchemaError, SfumatoError
-from sfumato.masks.recode.coarser import SHOWN, Coarser, as_type, looked_up, missing_in, recoded_schema
+from sfumato.masks.recode.coarser import (
+    SHOWN,
+    Coarser,
+    as_type,
+    distinct_values,
+    looked_up,
+    missing_in,
+    recoded_schema,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +72,8 @@ class Recode(RowsMask):
     >>> sf.Recode(column="AGE", mapping={"-20": "young", "21-": "old"}).mask(data).frame["AGE"].to_list()
     ['young', 'old', 'old', None]
     """
+
+    chunk_records: ClassVar[int] = sys.maxsize  # Polars looks a whole column up on all cores by itself
 
     name: ClassVar[str] = "recode"
     draws_nothing: ClassVar[bool] = True
@@ -340,7 +351,7 @@ class Recode(RowsMask):
     # -- on a file --------------------------------------------------------------------------------
 
     def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> tuple[pl.Series, pl.Series]:
-        distinct = data.column(self.column).unique(maintain_order=False).sort()
+        distinct = distinct_values(data, self.column).sort()
         show = data.schema.role_of(self.column) != "sensitive"
         classes = self.class_of(distinct, data.schema[self.column], show=show)
         notes.figure("values_before", distinct.drop_nulls().len())
@@ -351,12 +362,8 @@ class Recode(RowsMask):
         distinct, classes = state
         return chunk.with_columns({self.column: looked_up(chunk.column(self.column), distinct, classes)})
 
-    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        distinct, classes = self._fit(data, draws, notes)
-        new = looked_up(data.column(self.column), distinct, classes)
-        masked = data.frame.with_columns(new.alias(self.column))
-        schema = recoded_schema(data.schema, self.column, self._details(data, distinct, classes))
-        return Microdata(masked, schema)
+    def _schema(self, data: Microdata, state: Any) -> Schema:
+        return recoded_schema(data.schema, self.column, self._details(data, *state))
 
     def _details(self, data: Microdata, distinct: pl.Series, classes: pl.Series) -> dict[str, Any]:
         variable = data.schema[self.column]

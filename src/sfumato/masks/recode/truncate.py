@@ -17,7 +17,14 @@ from sfumato.data.recoding import without_last
 from sfumato.data.schema import Schema, Variable
 from sfumato.draws import Draws, as_seed
 from sfumato.errors import MaskError, Problem
-from sfumato.masks.recode.coarser import SHOWN, Coarser, looked_up, missing_in, recoded_schema
+from sfumato.masks.recode.coarser import (
+    SHOWN,
+    Coarser,
+    distinct_values,
+    looked_up,
+    missing_in,
+    recoded_schema,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +107,7 @@ class Truncate(RowsMask):
         return values.zip_with(missing, cut) if missing.any() else cut.rename(values.name)
 
     def _fit(self, data: Microdata, draws: Draws, notes: Notes) -> tuple[pl.Series, pl.Series]:
-        distinct = data.column(self.column).unique()
+        distinct = distinct_values(data, self.column)
         show = data.schema.role_of(self.column) != "sensitive"
         cut = self.class_of(distinct, data.schema[self.column], show=show)
         notes.figure("values_before", distinct.drop_nulls().len())
@@ -110,8 +117,7 @@ class Truncate(RowsMask):
     def _rows(self, chunk: Microdata, start: int, state: Any, draws: Draws) -> Microdata:
         return chunk.with_columns({self.column: looked_up(chunk.column(self.column), *state)})
 
-    def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
-        masked = super()._apply(data, draws, notes)
+    def _schema(self, data: Microdata, state: Any) -> Schema:
         if not self.digits:
-            return masked
-        return masked.with_schema(recoded_schema(data.schema, self.column, {"labels": {}, "order": ()}))
+            return data.schema
+        return recoded_schema(data.schema, self.column, {"labels": {}, "order": ()})
