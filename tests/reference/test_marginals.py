@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.cells import CellTable, combinations_up_to
 from sfumato.cells import marginals as module
-from sfumato.cells.marginals import marginals
+from sfumato.cells.marginals import marginals, unsafe_at
 from sfumato.kernels.marginals import counted, flag_rare, judged, packed_codes, summed_over
 
 
@@ -57,6 +57,8 @@ def test_every_key_set_as_counted_by_hand(rows, tolerance, dimension, recoded) -
     )
     assert got == wanted
     assert found.records_unsafe == unsafe
+    other = [slow(seen, names, key_sets, t)[1] for t in (2, 3, 9)]
+    assert unsafe_at(table, classes, (2, 3, 9), key_sets) == other
     assert found.levels["B"] == len({row[1] for row in seen})
     shares = np.array(list(Counter(row[1] for row in seen).values())) / len(seen)
     assert found.entropy["B"] == pytest.approx(float(-(shares * np.log2(shares)).sum()), abs=1e-12)

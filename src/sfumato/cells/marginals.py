@@ -25,6 +25,8 @@ from sfumato.kernels.marginals import counted, flag_rare, judged, packed_codes, 
 
 DENSE: Final = 1 << 24
 """A table of at most this many places is held whole; a larger one by the combinations that occur."""
+SPARSE: Final = 16
+"""So is one that has more places than this for each cell: most of them would be empty."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,31 @@ def marginals(
     )  # fmt: skip
 
 
+def unsafe_at(
+    table: Cells,
+    classes: Mapping[str, pl.Series],
+    tolerances: Sequence[int],
+    key_sets: Sequence[Sequence[str]],
+) -> list[int]:
+    """The records that are unsafe in at least one key set, at each of some tolerances; counted once."""
+    if table.missing == "matches_anything" and any(table.has_missing):
+        named = tuple(tuple(s) for s in key_sets)
+        return [_by_assess(table, classes, t, named).records_unsafe for t in tolerances]
+    at = {frozenset(table.positions(s)) for s in key_sets}
+    largest = [s for s in at if not any(s < other for other in at)]
+    counter = _Counter(table, *_remaps(table, classes))
+    if len(largest) == 1:
+        counts = counter.table(largest[0])
+        return [int(judged(counts, t)[2]) for t in tolerances]
+    out = []
+    for tolerance in tolerances:
+        flags = np.zeros(len(table), np.bool_)
+        for one in largest:
+            counter.flag(one, tolerance, flags)
+        out.append(int(table.counts[flags].sum()))
+    return out
+
+
 def _remaps(table: Cells, classes: Mapping[str, pl.Series]) -> tuple[npt.NDArray[np.int32], list[int]]:
     """For each key, the class of each code; a missing value keeps a code of its own."""
     widest = max(len(v) for v in table.levels.values()) + 1
@@ -96,6 +123,7 @@ class _Counter:
         self.source, self.remaps, self.sizes = table, remaps, sizes
         codes = table.codes
         self.codes: npt.NDArray[Any] = codes
+        self.most = min(DENSE, max(1 << 16, SPARSE * len(table)))
         self.dense: dict[frozenset[int], npt.NDArray[np.int32]] = {}
         self.sparse: dict[frozenset[int], tuple[IntArray, npt.NDArray[np.int32]]] = {}
 
@@ -113,7 +141,7 @@ class _Counter:
     def table(self, keys: frozenset[int]) -> npt.NDArray[np.int32]:
         if keys in self.dense:
             return self.dense[keys]
-        if self.total(keys) > DENSE:
+        if self.total(keys) > self.most:
             return self._sparse(keys)[1]
         parents = [p for p in self.dense if keys < p and len(p) == len(keys) + 1]
         parent = min(parents, key=lambda p: self.dense[p].size, default=None)
@@ -136,7 +164,7 @@ class _Counter:
         return self.sparse[keys]
 
     def flag(self, keys: frozenset[int], tolerance: int, flags: BoolArray) -> None:
-        if self.total(keys) > DENSE:
+        if self.total(keys) > self.most:
             flag_rare(*self._sparse(keys), tolerance, flags)
         else:
             flag_rare(self.packed(keys), self.table(keys), tolerance, flags)

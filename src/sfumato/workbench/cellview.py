@@ -7,7 +7,7 @@ choice of keys after that is counted on the cells.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import polars as pl
 
 from sfumato.cells import CellTable, combinations_up_to
 from sfumato.cells.cells import Recoder
-from sfumato.cells.marginals import Marginals, marginals
+from sfumato.cells.marginals import Marginals, marginals, unsafe_at
 from sfumato.contract.mask import Mask, Notes
 from sfumato.data.microdata import Microdata
 from sfumato.errors import SfumatoError
@@ -90,6 +90,8 @@ class View:
     """Steps that change keys in a way that cells can't show."""
     safe_by: str | None
     """The step after which every combination is safe by promise."""
+    before_at: dict[int, int] = field(default_factory=dict)
+    """Unsafe records as collected by tolerance, as far as they were asked for; views of a file share it."""
 
     @cached_property
     def unsafe(self) -> int:
@@ -138,20 +140,23 @@ class View:
         out = []
         top = self.scenario.key_sets[-1:] if self.scenario.dimension == len(self.scenario.keys) else None
         sets = top or [s for s in self.scenario.key_sets if len(s) == self.scenario.dimension]
-        for tolerance in sorted({*TOLERANCES, self.scenario.tolerance}):
-            if tolerance > max(20, self.scenario.tolerance):
-                continue
-            out.append(
-                {
-                    "tolerance": tolerance,
-                    "now": marginals(self.table, self.classes, tolerance, sets).records_unsafe,
-                    "before": marginals(self.table, {}, tolerance, sets).records_unsafe,
-                }
-            )
+        tolerances = sorted({*TOLERANCES, self.scenario.tolerance})
+        now = unsafe_at(self.table, self.classes, tolerances, sets)
+        new = [t for t in tolerances if t not in self.before_at]
+        self.before_at.update(zip(new, unsafe_at(self.table, {}, new, sets) if new else (), strict=True))
+        for tolerance, one in zip(tolerances, now, strict=True):
+            out.append({"tolerance": tolerance, "now": one, "before": self.before_at[tolerance]})
         return out
+
+    @cached_property
+    def all_unsafe(self) -> list[dict[str, Any]]:
+        return self._listed(None)
 
     def unsafe_combinations(self, key_set: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
         """Unsafe combinations with their values and counts: of one key set, or the shortest first."""
+        return self.all_unsafe if key_set is None else self._listed(key_set)
+
+    def _listed(self, key_set: tuple[str, ...] | None) -> list[dict[str, Any]]:
         out: list[dict[str, Any]] = []
         sets = (
             [key_set]
@@ -195,6 +200,7 @@ class CellViews:
     _tables: dict[Any, CellTable] = field(default_factory=dict)
     _before: dict[Any, Marginals] = field(default_factory=dict)
     _views: dict[Any, View] = field(default_factory=dict)
+    _curves: dict[Any, dict[int, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def view(self, data: Microdata, plan: Plan, key: str) -> View | None:
@@ -216,7 +222,8 @@ class CellViews:
                 if len(self._before) > 64:
                     self._before.clear()
                 self._before[once] = marginals(table, {}, scenario.tolerance, scenario.key_sets)
-            view = viewed(data, plan, scenario, table, self._before[once])
+            shared = self._curves.setdefault((said, scenario.dimension), {})
+            view = replace(viewed(data, plan, scenario, table, self._before[once]), before_at=shared)
             if len(self._views) > 64:
                 self._views.clear()
             self._views[key] = view
