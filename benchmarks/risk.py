@@ -86,7 +86,7 @@ def main() -> None:
     row("threshold violations, 6 keys, 41 sets", lambda: sets.measure(data), six)
     twelve = dependent(n, (2, 3, 4, 5, 6, 8, 8, 10, 12, 16, 20, 40), seed=3)
     yard = time_it(lambda: twelve.group_by(twelve.columns).len())
-    for size in (3, 4):
+    for size in (3, 4, 12):
         suda = sf.Suda(keys=twelve.columns, max_size=size)
         case = f"SUDA, {n:,} records, 12 keys, sets of up to {size}"
         row(case, lambda s=suda: s.measure(sf.Microdata(twelve)), yard)
