@@ -77,3 +77,17 @@ def test_the_group_is_that_of_the_rarest_shape() -> None:
     (first,) = trials.made
     assert first.problem or first.group <= 4
     assert "group" in first.misses(trials.limits) or first.problem
+
+
+def test_what_was_refused_is_never_the_nearest() -> None:
+    """Where nothing holds, a plan that ran is taken, not one that couldn't."""
+    from sfumato.experiment.trials import Trial
+
+    data = couples(400, large=2)
+    trials = starts(data)
+    (refused,) = trials.made
+    ran = Trial(trials_first(trials).sized(50), "ran", rate=0.9, gain=0.9, group=1)
+    trials.made.append(ran)
+    trials._starts = lambda: list(trials.made)  # type: ignore[method-assign]
+    assert refused.problem
+    assert trials.search() is ran

@@ -153,7 +153,7 @@ def _verified(
     one = chosen.candidate
     larger = [s for s in SIZES if s > one.size and s <= len(file) // 4][: TRIES - 1]
     line = [one] if one.deal == "none" else [one, *(one.sized(s) for s in larger)]
-    line += [t.candidate for t in others if t.candidate not in line]
+    line += [t.candidate for t in others if t.candidate not in line and not t.problem]
     for now in line[:MOST_WHOLE]:
         if runs and runs[-1].verdict.safe:
             break

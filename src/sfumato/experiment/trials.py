@@ -111,7 +111,10 @@ class Trials:
             )
         found = self.holding()
         if not found:
-            return min(self.made, key=lambda t: (len(t.misses(self.limits)), t.rate, t.gain))
+            ran = [t for t in self.made if not t.problem]
+            if not ran:
+                raise ParameterError(f"every plan that was tried was refused: {self.made[-1].problem}")
+            return min(ran, key=lambda t: (len(t.misses(self.limits)), t.rate, t.gain))
         best = found[0]
         floor = dict(self.shop.floor)
         for key, level in best.candidate.levels:
@@ -232,4 +235,6 @@ class Trials:
             numbers_known=known,
             seed=self.seed,
         )
-        return replace(out, gain=told.value)
+        # The worst column of so few persons is mostly luck: only what is surely told counts here, and the
+        # whole file decides.
+        return replace(out, gain=max(told.pooled, told.low))
