@@ -61,6 +61,7 @@ class Page:
 
     def ask(self, method: str, path: str, form: dict[str, object] | None = None) -> tuple[float, int]:
         """Seconds until the whole page is there, redirects followed, and its size."""
+        self.connection.close()  # a connection that was idle may be gone; the next request opens one
         begun = time.perf_counter()
         body = urlencode(form, doseq=True) if form is not None else None
         head = {**self.head, **({"content-type": "application/x-www-form-urlencoded"} if body else {})}
