@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.release.write import release_order
+from sfumato.release.order import release_order
 
 
 def homes(n: int = 250, seed: int = 1) -> sf.Microdata:
@@ -99,3 +99,17 @@ def test_keys_alone_that_nothing_touched_are_compared() -> None:
     # 1-1 among those who are alike: one of each class on average.
     n = len(data)
     assert found.rate == pytest.approx(classes / n, abs=4 * np.sqrt(classes / n / n))
+
+
+def test_every_attack_says_which_households_it_finds() -> None:
+    """Two homes of two; the masked values of the second home's members were exchanged: no member is found."""
+    schema = sf.Schema(household="HOME", sensitive=["PAY"])
+    original = sf.Microdata(pl.DataFrame({"HOME": [1, 1, 2, 2], "PAY": [0.0, 10.0, 20.0, 30.0]}), schema)
+    masked = sf.Microdata(pl.DataFrame({"HOME": [1, 1, 2, 2], "PAY": [0.0, 10.0, 30.0, 20.0]}), schema)
+    found = sf.DistanceLinkage(known=["PAY"]).measure(original, masked)
+    assert found.rate == 0.5
+    assert (found.figures["households"], found.figures["households_at_risk"]) == (2, 1.0)
+    assert found.figures["household_rate"] == 0.5
+    one_each = pl.DataFrame({"HOME": [1, 1, 2, 2], "PAY": [0.0, 20.0, 10.0, 30.0]})  # one of each is found
+    found = sf.DistanceLinkage(known=["PAY"]).measure(original, sf.Microdata(one_each, schema))
+    assert (found.rate, found.figures["household_rate"]) == (0.5, 1.0)

@@ -173,6 +173,10 @@ class RiskMeasure(Measure):
         return None
 
 
+FOUND = "found"
+"""What an attack on everybody keeps of each record of the original: how likely it was rightly linked."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attack(RiskMeasure):
     """An intruder who has some original values and looks for the persons in the masked file.
@@ -241,7 +245,19 @@ class Attack(RiskMeasure):
                 refuse_unusable(data, list(self.named_columns()), MeasureError, self.name)
             with computing(second, list(self.named_columns()) or second.columns, MeasureError, self.name):
                 original, masked = own_list(first, second, steps), second
+            return _of_households(super().measure(original, masked, seed=seed), first)
         return super().measure(original, masked, seed=seed)
+
+
+def _of_households(result: Result, original: Microdata) -> Result:
+    """An attack's result with what it means for households: one is found if a member is."""
+    household, found = original.schema.household, result.confidential.get(FOUND)
+    if household is None or household not in original.columns or found is None:
+        return result
+    if len(found) != len(original):  # an attack on households themselves, or on a part of the records
+        return result
+    figures = household_figures(np.asarray(found, np.float64), original, household)
+    return dataclasses.replace(result, figures={**figures, **result.figures})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sfumato.contract.measure import FOUND
 from sfumato.contract.result import Result
 from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
@@ -172,9 +173,12 @@ def attack_result(
             hint="check that `truth` names an id that both files share",
         )
     frame = links_frame(links, truth)
-    if attacked is not None:
-        frame = frame.filter(pl.Series(attacked)[frame["original"]])
     hits = counted & (links.match == truth)
+    of_each: dict[str, Any] = {}
+    if attacked is None:  # of a sample, a household's other members aren't known to be safe
+        of_each[FOUND] = hits.astype(np.float64) if one_to_one else np.where(counted, links.nearest, 0.0)
+    else:
+        frame = frame.filter(pl.Series(attacked)[frame["original"]])
     correct = int(hits.sum())
     nearest = float(links.nearest[counted].sum())
     rate = correct / n if one_to_one else nearest / n
@@ -214,7 +218,7 @@ def attack_result(
             "assignment_gap": links.gap if np.isfinite(links.gap) else None,
             **(figures or {}),
         },
-        confidential={"links": frame, "risky": risky, **(confidential or {})},
+        confidential={"links": frame, "risky": risky, **of_each, **(confidential or {})},
     )
 
 
