@@ -354,21 +354,31 @@ def test_a_killed_job_and_a_restart_in_the_middle(tab: Callable[..., Any], place
     page.wait_for_selector("text=Undone: limits of a research file")
 
 
+def has_focus(page: Any, selector: str) -> None:
+    """The focus comes to this element, if not at once."""
+    for _ in range(50):
+        if page.evaluate("s => document.activeElement.matches(s)", selector):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"the focus isn't on {selector}")
+
+
 def test_the_keyboard_has_short_ways(tab: Callable[..., Any], place: Place) -> None:
     ready(place)
     page = tab()
     open_file(page, place)
     page.keyboard.press("2")
     page.wait_for_selector("#matrix")
+    page.wait_for_selector("#next-step")
     page.keyboard.press("n")
-    assert page.evaluate("document.activeElement.id") == "next-step"
+    has_focus(page, "#next-step")
     page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.type") == "search"
+    has_focus(page, "input[type=search]")
     page.keyboard.type("1")  # in a field a digit is a digit
     page.wait_for_timeout(300)
     assert "/keys" in page.url
     page.keyboard.press("Escape")
     page.keyboard.press("v")
-    assert page.evaluate("document.activeElement.id") == "verdict"
+    has_focus(page, "#verdict")
     page.keyboard.press("?")
     page.wait_for_selector("text=Single letters act as keys")

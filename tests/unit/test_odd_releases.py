@@ -64,8 +64,8 @@ def test_a_name_that_a_spreadsheet_runs_is_told() -> None:
 
 
 def test_an_overflow_of_a_narrow_type_names_it() -> None:
-    from sfumato.contract.mask import _blame
+    from sfumato.contract.refusals import blame
 
     data = sf.Microdata(pl.DataFrame({"A": [1, 2], "B": [1, 2]}, schema={"A": pl.Int8, "B": pl.Int64}))
-    assert "A is Int8" in _blame(data, ["A", "B"])
-    assert "defect" in _blame(data, ["B"])
+    assert "A is Int8" in blame(data, ["A", "B"])
+    assert "defect" in blame(data, ["B"])

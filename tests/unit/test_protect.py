@@ -68,6 +68,7 @@ def test_a_plain_attack_finds_no_more_than_the_limit(run: sf.Run) -> None:
     assert (before.argmin(axis=1) == np.arange(N)).mean() > 0.99
 
 
+@pytest.mark.filterwarnings("ignore:.*which isn't declared")
 def test_the_plans_text_tells_what_was_tried_and_gives_the_same_release_again(run: sf.Run) -> None:
     text = run.plan.to_toml()
     assert text.startswith("# Found by `sfumato protect`")
