@@ -7,6 +7,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 import sfumato as sf
 from sfumato.draws import Seed
@@ -130,6 +131,44 @@ def test_data_that_hold_no_information_are_linked_by_chance():
     masked = coded(800, (9, 7, 5), seed=9).with_columns(x=pl.Series(rng.normal(size=800)))
     found = sf.AgreementAttack(known=people.columns).measure(people, masked)
     assert found.rate <= 5 / 800  # Poisson with mean 1: P(more than 5) < .001
+
+
+def test_the_best_of_three_forms_is_still_chance_without_information():
+    """Each form finds about one of n by chance, the best of three about 1.9 (of Poisson counts), 19 over ten
+    files: 40 would be six standard errors more."""
+    found = 0.0
+    for seed in range(10):
+        people, masked = coded(300, (6, 4, 3), seed=2 * seed), coded(300, (6, 4, 3), seed=2 * seed + 1)
+        result = sf.AgreementAttack(known=people.columns).measure(people, masked, seed=seed)
+        found += 300 * result.value
+    assert found < 40
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_correlated_keys_that_were_swapped_are_found_as_often_as_by_the_stated_rate(seed):
+    """Age nearly tells the status, so EM can't tell which of them stayed (age .92, true .70): somebody who
+    simply takes the rate that the method states for all of them must find no more."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 80, 600)
+    status = np.where(rng.random(600) < 0.9, age // 20, rng.integers(0, 4, 600))
+    people = pl.DataFrame(
+        {"age": age, "status": status, "sex": rng.integers(0, 2, 600), "size": rng.integers(1, 6, 600)}
+    )
+    masked = redrawn(people, [0.7] * 4, seed=seed)
+    weight = np.zeros((600, 600))
+    for column in people.columns:
+        one, two = people[column].to_numpy(), masked[column].to_numpy()
+        share = np.maximum(np.bincount(two, minlength=100)[one] / 600, 0.5 / 600)
+        agree = np.log(0.7 / share + 0.3)[:, None]
+        weight += np.where(one[:, None] == two[None, :], agree, math.log(0.3))
+    rates = []
+    for _ in range(5):  # ties mustn't fall on the truth
+        rows, cols = rng.permutation(600), rng.permutation(600)
+        _, best = linear_sum_assignment(-weight[np.ix_(rows, cols)])
+        rates.append((cols[best] == rows).mean())
+    found = sf.AgreementAttack(known=people.columns).measure(people, masked)
+    assert found.form in ("displacements", "agreement", "one rate")
+    assert found.value > np.mean(rates) - 0.01
 
 
 def test_a_blank_that_a_mask_made_says_nothing():

@@ -58,9 +58,14 @@ def learn(
     blocks: Blocks,
     draws: Draws,
     keep: Mapping[str, float],
+    *,
+    moves: bool = True,
 ) -> Learnt:
-    """The weights of all pairs; ``keep`` has the probabilities that are known and needn't be learnt."""
-    fields, equal_of, shares = _fields(original, masked, known)
+    """The weights of all pairs; ``keep`` has the probabilities that are known and needn't be learnt.
+
+    Without ``moves`` a number agrees or doesn't, like a category, however far it went.
+    """
+    fields, equal_of, shares = _fields(original, masked, known, moves)
     left_sizes, _ = blocks.sizes
     low = np.repeat(blocks.right_starts[:-1], left_sizes)
     high = np.repeat(blocks.right_starts[1:], left_sizes)
@@ -136,7 +141,7 @@ class _Lesson:
 
 
 def _fields(
-    original: Microdata, masked: Microdata, known: Sequence[str]
+    original: Microdata, masked: Microdata, known: Sequence[str], moves: bool
 ) -> tuple[Fields, IntArray, FloatArray]:
     """Equality of every column, then displacement of every number; the equality that a displacement
     goes with; and the share of the release that has each person's value, by column."""
@@ -156,7 +161,7 @@ def _fields(
     fields = replace(fields, right_present=np.ascontiguousarray(np.stack(there), dtype=np.float64))
     equal_of = np.full(len(known), -1, dtype=np.int64)
     numbers = [c for c in known if is_number(original, c) and is_number(masked, c)]
-    if numbers:
+    if numbers and moves:
         left, right = rank_shares(original.matrix(numbers)), rank_shares(masked.matrix(numbers))
         scale = np.full(len(numbers), float(BINS))
         moved = table_fields(

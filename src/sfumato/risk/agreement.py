@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sfumato.contract.disclosure import Kept, of_kind
+from sfumato.contract.known import is_number
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
-from sfumato.data.microdata import Microdata
+from sfumato.data.microdata import IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.linkage.learn import learn
+from sfumato.linkage.assign import Links
+from sfumato.linkage.blocks import Blocks
+from sfumato.linkage.learn import Learnt, learn
 from sfumato.linkage.points import PointAttack
 
 
@@ -28,6 +31,10 @@ class AgreementAttack(PointAttack):
     often values move so many ranks among true and among random pairs. m and the law of the
     displacements are learnt for each column by EM over all candidates of some persons; nothing is
     known of the mask, unless ``keep`` tells m. No column is dropped because a mask touched it.
+
+    A few correlated keys don't tell their m apart, and a swap of keys moves numbers by no law. So he
+    tries three forms: with displacements; by what agrees alone; and that with one m, the mean, for all
+    columns. The rate is that of the best (``form``), as an upper bound may have it.
 
     Reference: Fellegi and Sunter (1969), JASA 64, 1183-1210, for the weights by value; Winkler
     (1988) for EM; one match a person and the displacements are ours.
@@ -73,15 +80,43 @@ class AgreementAttack(PointAttack):
         blocks = self._blocks(original, masked, draws)
         if not len(blocks):
             raise MeasureError("no known record shares its block with a released one")
-        found = learn(original, masked, known, blocks, draws, self.keep)
-        links = self._link(found.fields, blocks, truth)
+        # Forms are tried on some persons of a large file; then all of them are linked, once.
+        lesson = self._lesson_blocks(original, masked, blocks, draws)
+        forms = self._forms(original, masked, known, lesson, draws)
+        tried = {form: self._link(found.fields, lesson, truth) for form, found in forms.items()}
+        form = max(tried, key=lambda f: _right(tried[f], truth))
+        found = forms[form]
+        links = tried[form] if lesson is blocks else self._link(found.fields, blocks, truth)
         notes = [
             "he weighs agreement by how rare a value is and by how often the mask left the column alone, "
-            + ("as he was told" if set(known) <= set(self.keep) else "which he learns from the release")
+            + ("as he was told" if set(known) <= set(self.keep) else "which he learns from the release"),
+            f"of {len(forms)} forms of his weights the best is taken: {form}",
         ]
         figures: dict[str, Any] = {
+            "form": form,
             "keep": found.keep,
             "log_likelihood": found.log_likelihood,
             "rounds": found.rounds,
         }
         return self._result(links, blocks, truth, known, notes, **figures)
+
+    def _forms(
+        self, original: Microdata, masked: Microdata, known: Sequence[str], blocks: Blocks, draws: Draws
+    ) -> dict[str, Learnt]:
+        """The forms of his weights that differ on these columns, the fullest first."""
+        forms = {}
+        if any(is_number(original, c) and is_number(masked, c) for c in known):
+            forms["displacements"] = learn(original, masked, known, blocks, draws, self.keep)
+        alone = learn(original, masked, known, blocks, draws, self.keep, moves=False)
+        forms["agreement"] = alone
+        untold = [m for c, m in alone.keep.items() if c not in self.keep]
+        if len(untold) > 1:
+            keep = {c: self.keep.get(c, sum(untold) / len(untold)) for c in known}
+            forms["one rate"] = learn(original, masked, known, blocks, draws, keep, moves=False)
+        return forms
+
+
+def _right(links: Links, truth: IntArray) -> float:
+    """How many are found, 1-1 or as the nearest, whichever finds more."""
+    linked = links.match >= 0
+    return max(float((links.match == truth)[linked].sum()), float(links.nearest.sum()))
