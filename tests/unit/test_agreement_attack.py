@@ -146,14 +146,14 @@ def test_the_best_of_three_forms_is_still_chance_without_information():
 
 @pytest.mark.parametrize("seed", [5, 6])
 def test_correlated_keys_that_were_swapped_are_found_as_often_as_by_the_stated_rate(seed):
-    """Age nearly tells the status, so EM can't tell which of them stayed (age .92, true .70): somebody who
+    """Age nearly tells status and size, so EM can't tell which of them stayed (age .97, true .70): who
     simply takes the rate that the method states for all of them must find no more."""
     rng = np.random.default_rng(seed)
     age = rng.integers(0, 80, 600)
-    status = np.where(rng.random(600) < 0.9, age // 20, rng.integers(0, 4, 600))
-    people = pl.DataFrame(
-        {"age": age, "status": status, "sex": rng.integers(0, 2, 600), "size": rng.integers(1, 6, 600)}
-    )
+    status = np.where(rng.random(600) < 0.9, np.digitize(age, [18, 25, 60, 65]), rng.integers(0, 6, 600))
+    usual = 1 + np.digitize(age, [15, 30, 50, 62]) * 3 % 5
+    size = np.where(rng.random(600) < 0.7, usual, rng.integers(1, 8, 600))
+    people = pl.DataFrame({"age": age, "status": status, "sex": rng.integers(0, 2, 600), "size": size})
     masked = redrawn(people, [0.7] * 4, seed=seed)
     weight = np.zeros((600, 600))
     for column in people.columns:
@@ -167,8 +167,10 @@ def test_correlated_keys_that_were_swapped_are_found_as_often_as_by_the_stated_r
         _, best = linear_sum_assignment(-weight[np.ix_(rows, cols)])
         rates.append((cols[best] == rows).mean())
     found = sf.AgreementAttack(known=people.columns).measure(people, masked)
-    assert found.form in ("displacements", "agreement", "one rate")
     assert found.value > np.mean(rates) - 0.01
+    tied = weight >= weight.max(axis=1, keepdims=True) - 1e-9
+    assert found.nearest_rate > (np.diag(tied) / tied.sum(axis=1)).mean() - 0.005
+    assert found.form in ("displacements", "agreement", "one rate")
 
 
 def test_a_blank_that_a_mask_made_says_nothing():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from sfumato.contract.disclosure import Kept, of_kind
@@ -12,10 +12,9 @@ from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
-from sfumato.data.microdata import IntArray, Microdata
+from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
-from sfumato.linkage.assign import Links
 from sfumato.linkage.blocks import Blocks
 from sfumato.linkage.learn import Learnt, learn
 from sfumato.linkage.points import PointAttack
@@ -84,13 +83,21 @@ class AgreementAttack(PointAttack):
         lesson = self._lesson_blocks(original, masked, blocks, draws)
         forms = self._forms(original, masked, known, lesson, draws)
         tried = {form: self._link(found.fields, lesson, truth) for form, found in forms.items()}
-        form = max(tried, key=lambda f: _right(tried[f], truth))
+        form = max(tried, key=lambda f: int((tried[f].match == truth)[truth >= 0].sum()))
+        near = max(tried, key=lambda f: float(tried[f].nearest.sum()))
         found = forms[form]
-        links = tried[form] if lesson is blocks else self._link(found.fields, blocks, truth)
+        if lesson is blocks:
+            links, nearest = tried[form], tried[near].nearest
+        else:
+            links = self._link(found.fields, blocks, truth)
+            nearest = links.nearest
+            if near != form:
+                nearest = self._link(forms[near].fields, blocks, truth, one_to_one=False).nearest
+        links = replace(links, nearest=nearest)
         notes = [
             "he weighs agreement by how rare a value is and by how often the mask left the column alone, "
             + ("as he was told" if set(known) <= set(self.keep) else "which he learns from the release"),
-            f"of {len(forms)} forms of his weights the best is taken: {form}",
+            f"of {len(forms)} forms of his weights the best is taken: {form} (of nearest records: {near})",
         ]
         figures: dict[str, Any] = {
             "form": form,
@@ -114,9 +121,3 @@ class AgreementAttack(PointAttack):
             keep = {c: self.keep.get(c, sum(untold) / len(untold)) for c in known}
             forms["one rate"] = learn(original, masked, known, blocks, draws, keep, moves=False)
         return forms
-
-
-def _right(links: Links, truth: IntArray) -> float:
-    """How many are found, 1-1 or as the nearest, whichever finds more."""
-    linked = links.match >= 0
-    return max(float((links.match == truth)[linked].sum()), float(links.nearest.sum()))
