@@ -422,16 +422,16 @@ def test_guarantees_find_what_is_broken() -> None:
 
 
 def test_a_mask_that_breaks_its_promise_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sfumato.masks.cluster_shuffle import work
+    from sfumato.masks.cluster_shuffle import shuffle
 
-    real = work._places
+    real = shuffle._places
 
     def crossed(partition: Any, draws: Any) -> Any:
         out = real(partition, draws)
         out[[0, -1]] = out[[-1, 0]]
         return out
 
-    monkeypatch.setattr(work, "_places", crossed)
+    monkeypatch.setattr(shuffle, "_places", crossed)
     with pytest.raises(GuaranteeError, match="other values in 2 clusters"):
         applied(sf.ClusterShuffle(columns=["AGE", "WAGE"], smallest=20), mixed(400))
 

@@ -265,7 +265,7 @@ class ClusterShuffle(Mask):
 
     def _apply(self, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
         from sfumato.masks.cluster_shuffle.household import shuffled_households
-        from sfumato.masks.cluster_shuffle.work import shuffled
+        from sfumato.masks.cluster_shuffle.shuffle import shuffled
 
         if 2 * self.smallest > len(data):
             raise MaskError(
