@@ -16,9 +16,11 @@ class SfumatoError(Exception):
     """The base of every error that a person may see.
 
     ``message`` says what was wrong and where, ``hint`` what to do about it, ``parameter`` which parameter
-    (or role, or detail of a variable) it is about. No message carries a
-    secret: neither the seed, nor an original value of a sensitive column.
+    (or role, or detail of a variable) it is about, ``step`` which step of a plan (from 0) met it. No
+    message carries a secret: neither the seed, nor an original value of a sensitive column.
     """
+
+    step: int | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, parameter: str | None = None) -> None:
         self.message = message

@@ -289,15 +289,14 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
     spoken = threading.Event()
     shown = command.plain
     monkeypatch.setattr(command, "plain", lambda text: (spoken.set(), shown(text))[1])
-    with command.progress() as tell:
-        tell("step incomes", 1, 4)
-        spoken.clear()
-        assert spoken.wait(30)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "step incomes (2 of 4)" in said.err
-    with command.progress(quiet=True) as nothing:
-        assert nothing is None
+    for quiet in (False, True):
+        with command.progress(quiet) as tell:
+            tell("step incomes", 1, 4)
+            spoken.clear()
+            assert spoken.wait(30)
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "step incomes (2 of 4)" in said.err
 
 
 def test_the_seed_is_spoken_of_before_and_only_where_something_is_drawn(

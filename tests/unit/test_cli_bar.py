@@ -12,8 +12,14 @@ def test_no_bar_in_a_pipe(capsys) -> None:  # type: ignore[no-untyped-def]
     with command.progress() as tell:  # pytest's stderr is no terminal
         tell("quick", 0, 2)
     with command.progress(quiet=True) as tell:
-        assert tell is None
+        tell("quick", 0, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_quiet_draws_no_bar_on_a_terminal(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(command.sys.stderr, "isatty", lambda: True, raising=False)
+    with command.progress(quiet=True) as tell:
+        assert tell is None
 
 
 def test_short_work_draws_nothing_and_long_work_leaves_nothing(monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -17,7 +17,7 @@ import sfumato as sf
 from sfumato.contract.mask import Notes
 from sfumato.data.microdata import Microdata
 from sfumato.draws import Seed
-from sfumato.errors import GuaranteeError, MaskError, ParameterError, SfumatoError
+from sfumato.errors import GuaranteeError, MaskError, ParameterError, SchemaError, SfumatoError
 from sfumato.masks.cluster_shuffle.audit import too_many
 from sfumato.masks.cluster_shuffle.promises import promises
 from sfumato.masks.cluster_shuffle.register import overlap, people
@@ -592,7 +592,7 @@ def test_the_original_order_is_never_released() -> None:
     data = mixed(300)
     plan = sf.Plan(steps=[sf.ClusterShuffle(columns=COLUMNS)], schema=data.schema)
     plan = sf.Plan.loads(plan.to_toml() + "\n[release]\nshuffle = false\n")
-    with pytest.raises(MaskError, match="shuffle = false"):
+    with pytest.raises(SchemaError, match="shuffle = false"):
         plan.run(data, seed=1)
 
 

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.command import OK, print_json, progress, say
+from sfumato.cli.command import OK, QUIET, print_json, progress, say
 from sfumato.drawing.grid import grid
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--out", metavar="REPORT", help="write the report (HTML) to a new file")
     made.add_argument("--overwrite", action="store_true", help="replace an existing report")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def run(args: argparse.Namespace) -> int:

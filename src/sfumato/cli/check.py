@@ -5,21 +5,29 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from sfumato.cli.command import BAD, OK, print_json, say
+from sfumato.cli.command import BAD, OK, print_json, progress, say
 
 if TYPE_CHECKING:
     from sfumato.errors import Problem
+    from sfumato.plan.partly import PartlyRead
     from sfumato.plan.plan import Plan
 
 HELP = "find every mistake in a plan without running it"
 EXAMPLE = """  sfumato check people.toml
   sfumato check people.toml --no-data      when the data aren't at hand
+  sfumato check people.toml --rehearse     try every step on a large file, too, and keep nothing
   sfumato check --schema > plan.schema.json   for an editor that completes and checks as you type"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", nargs="?", help="the plan (TOML)")
     parser.add_argument("--no-data", action="store_true", help="check the plan alone, not against its data")
+    parser.add_argument(
+        "--rehearse",
+        action=argparse.BooleanOptionalAction,
+        help="carry every step out in memory and keep nothing: some mistakes only the data tell (by default "
+        "where the file has at most 20,000 records)",
+    )
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of plans and stop")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
@@ -50,9 +58,13 @@ def run(args: argparse.Namespace) -> int:
     if plan is not None and not plan.steps and not any(p.severity == "error" for p in problems):
         problems.append(Problem(0, "the plan has no steps: nothing would be masked", None, "warning"))
     errors = [p for p in problems if p.severity == "error"]
+    tried: str | None = None
+    if plan is not None and not errors and not args.no_data:
+        found, tried = _rehearsed(args, read, plan)
+        errors, problems = found, sorted([*problems, *found])
     if args.json:
-        found = [vars(p) for p in problems]
-        print_json({"ok": not errors, "plan": str(path), "problems": found})
+        content = [vars(p) for p in problems]
+        print_json({"ok": not errors, "plan": str(path), "rehearsed": tried == "", "problems": content})
     else:
         for one in problems:
             place = f"{path}:{one.line}" if one.line else str(path)
@@ -62,7 +74,22 @@ def run(args: argparse.Namespace) -> int:
             steps = len(plan.steps) if plan is not None else 0
             count = f"{steps} step{'s' if steps != 1 else ''}"
             say(f"{path}: no mistakes found ({count}, plan {plan.hash() if plan else ''})")
+            say(*([tried] if tried else []))
     return BAD if errors else OK
+
+
+def _rehearsed(args: argparse.Namespace, read: PartlyRead, plan: Plan) -> tuple[list[Problem], str | None]:
+    """What only the data can tell, and why it was left open ("" where it wasn't, None without a file)."""
+    from sfumato.run.rehearsal import REHEARSED, rehearsed
+
+    if plan.data_path is None:
+        return [], None
+    records = len(plan.data(lazy=True))
+    if args.rehearse is False or (args.rehearse is None and records > REHEARSED):
+        open_ = f"what the steps meet in its {records:,} records is left open"
+        return [], f"{open_}; `--rehearse` tries them and keeps nothing"
+    with progress(args.json) as tell:
+        return rehearsed(plan, plan.data(), read.lines, tell), ""
 
 
 def _of_data(plan: Plan) -> list[Problem]:

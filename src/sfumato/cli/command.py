@@ -158,19 +158,22 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False, default=str, allow_nan=True))
 
 
+QUIET = "no progress bar; off a terminal a line every ten seconds still says that it works"
+
 EVERY = 10.0
 """Seconds between two signs of life where there is no terminal."""
 
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Any]:
-    """A progress bar on a terminal, a line now and then elsewhere. Yields a callback for ``Plan.run``."""
-    if quiet:
-        yield None
-        return
+    """A progress bar on a terminal unless ``quiet``; elsewhere a line every ten seconds, quiet or not.
+    Yields a callback for ``Plan.run``."""
     if not sys.stderr.isatty():
         with _signs_of_life() as sign:
             yield sign
+        return
+    if quiet:
+        yield None
         return
     from sfumato.cli.bar import Bar
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.command import OK, print_json, progress, refuse_same, say
+from sfumato.cli.command import OK, QUIET, print_json, progress, refuse_same, say
 
 if TYPE_CHECKING:
     from sfumato.plan.suggest.roles import Suggestion
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whose limits the plan shall meet (default: public)",
     )
     parser.add_argument("--no-search", action="store_true", help="don't look for steps that meet the limits")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--quiet", action="store_true", help=QUIET)
     parser.add_argument("--force", action="store_true", help="replace an existing plan")
     parser.add_argument("--json", action="store_true", help="print the suggestions as JSON")
 

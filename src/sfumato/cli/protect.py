@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.cli.command import FAILED, OK, print_json, progress, say
+from sfumato.cli.command import FAILED, OK, QUIET, print_json, progress, say
 
 if TYPE_CHECKING:
     from sfumato.contract.measure import RiskMeasure
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed-file", metavar="FILE", help="read the secret seed from a file")
     parser.add_argument("--save-seed", metavar="FILE", help="write the secret seed to a new file (mode 600)")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.command import FAILED, OK, print_json, progress, say
+from sfumato.cli.command import FAILED, OK, QUIET, print_json, progress, say
 from sfumato.cli.engine import add_engine, chosen_engine
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine(parser)
     parser.add_argument("--despite-limits", action="store_true", help="release even where a limit fails")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -274,6 +274,15 @@ class Plan:
                 message = f"{column} holds {word}, which can't be checked and aren't released"
                 hint = "name it in `drop` under [release], or make plain columns of it before"
                 out.append(Problem(line, message, hint))
+        ordered = [
+            label for label, step in zip(self.step_ids(), self.steps, strict=True) if step.needs_shuffle
+        ]
+        if ordered and not self.release.shuffle:
+            line = plan_source.line_of(lines, ("release", "shuffle"))
+            message = (
+                f"step {ordered[0]} leaves rows at places of alike records, which `shuffle = false` shows"
+            )
+            out.append(Problem(line, message, "take `shuffle = false` out of [release]"))
         for option in ("drop", "identifiers"):
             for column in getattr(self.release, option):
                 if column not in types:

@@ -215,14 +215,14 @@ def carry_out(
     said = _vet(plan, data)
     current = data
     records: list[StepRecord] = []
-    for label, mask in zip(plan.step_ids(), plan.steps, strict=True):
-        doing(f"step {label}", 1 + len(records))
+    for at, (label, mask) in enumerate(zip(plan.step_ids(), plan.steps, strict=True)):
+        doing(f"step {label}", 1 + at)
         begun = time.perf_counter()
         try:
             context = Context(base=plan.base, original=data)
             after, notes, checks = carry_out_step(mask, current, mask.draws(bound, label), context)
         except (MaskError, GuaranteeError, SchemaError) as problem:
-            problem.message = f"step {label}: {problem.message}"
+            problem.message, problem.step = f"step {label}: {problem.message}", at
             raise
         records.append(StepRecord(label, mask, time.perf_counter() - begun, notes.touched, notes, checks))
         said += [f"step {label}: {w}" for w in notes.warnings]
@@ -238,12 +238,6 @@ def carry_out(
         said += predictable(*sample, released)
     said += formulas(current, released, plan.release.format)
     if not plan.release.shuffle:
-        ordered = [r.id for r in records if r.mask.needs_shuffle]
-        if ordered:
-            raise MaskError(
-                f"step {ordered[0]} leaves rows at places of alike records, which `shuffle = false` shows",
-                hint="take `shuffle = false` out of [release]",
-            )
         said.append("the records are released in their original order, which leads back to the source")
     results = []
     before: dict[str, tuple[float, str]] = {}
