@@ -32,7 +32,6 @@ ABOUT: Final = (
 
 # -- what was printed -----------------------------------------------------------------------------
 
-VARIABLES: Final = ("INCOME", "HOME VAL", "MORTGAGE", "MAINTAIN", "TAXES")
 # Largest within-class standard deviations.
 TABLE_5: Final = {
     ("REGION",): ("17,873", "95,039", "405", "703", "14.8"),

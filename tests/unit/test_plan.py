@@ -279,20 +279,6 @@ def test_removing_a_step_leaves_the_others_draws() -> None:
     assert alone["AREA"].to_list() == two.mask(data, seed=1).frame["AREA"].to_list()
 
 
-def test_edits_keep_comments_and_order() -> None:
-    text = plan_source.set_value(GOOD, ("roles", "keys"), ["AREA", "ID"])
-    assert text == GOOD.replace('keys = ["AREA"]  ', 'keys = ["AREA", "ID"]  ')
-    text = plan_source.set_value(GOOD, ("step", 0, "rate_percent"), 30)
-    assert text == GOOD.replace("rate_percent = 20", "rate_percent = 30")
-    longer = plan_source.add_table(
-        GOOD, "step", {"mask": "random_swap", "columns": ["AREA"], "rate_percent": 1}
-    )
-    assert len(Plan.loads(longer).steps) == 2
-    assert "# what neighbours know" in longer
-    assert Plan.loads(plan_source.remove_table(longer, "step", 1)) == Plan.loads(GOOD)
-    assert not Plan.loads(plan_source.remove_table(GOOD, "step", 0)).steps
-
-
 def test_lines_in_awkward_plans() -> None:
     text = (
         'title = """\n[not.a.table]\nx = 1\n"""\n'

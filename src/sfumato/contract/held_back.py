@@ -12,12 +12,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
 from sfumato.contract.mask import Mask
-from sfumato.contract.measure import Measure
+from sfumato.contract.measure import Attack
+from sfumato.contract.parameters import parameter
+from sfumato.contract.result import Result
 from sfumato.data.microdata import IntArray, Microdata, as_microdata
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import MeasureError, SfumatoError
@@ -97,21 +99,43 @@ def from_file(path: str, original: Microdata, masked: Microdata, steps: Sequence
     return HeldBack(masked, original, recoded(same, steps), "other people came from a file of their own")
 
 
-AttackT = TypeVar("AttackT", bound="Measure")
+@dataclass(frozen=True, kw_only=True)
+class BesideOthers(Attack):
+    """An attack on persons whose outcome is compared with that on people who aren't in the release."""
 
+    masks_again: ClassVar[bool] = True
 
-def beside_others(
-    attack: AttackT, original: Any, masked: Any, seed: Seed | int | None, steps: Sequence[Mask]
-) -> AttackT:
-    """The attack with people to compare with: those of its ``holdout``, or held back before the steps."""
-    if original is None or masked is None:
-        return attack
-    first, path = as_microdata(original), getattr(attack, "holdout", None)
-    others = from_file(path, first, as_microdata(masked), steps) if path else None
-    if others is None and steps:
-        others = held_back(first, steps, seed)
-    if others is None:
-        return attack
-    out = copy.copy(attack)
-    object.__setattr__(out, "_others", others)
-    return out
+    records: int = parameter(2_000, doc="Attack at most so many persons, drawn at random.", at_least=1)
+    truth: str | None = parameter(
+        None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
+    )
+    holdout: str | None = parameter(
+        None, doc="A file of other people of the same population, who aren't in the release."
+    )
+    _others: ClassVar[HeldBack | None] = None
+
+    def measure(
+        self,
+        original: Any,
+        masked: Any = None,
+        *,
+        seed: Seed | int | None = 0,
+        steps: Sequence[Mask] = (),
+    ) -> Result:
+        """The result on an original and a masked file; with ``steps``, people held back are the control."""
+        one = self._beside(original, masked, seed, steps)
+        return super(BesideOthers, one).measure(original, masked, seed=seed, steps=steps)
+
+    def _beside(self, original: Any, masked: Any, seed: Seed | int | None, steps: Sequence[Mask]) -> Self:
+        """This attack with people to compare with: those of ``holdout``, or held back before the steps."""
+        if original is None or masked is None:
+            return self
+        first = as_microdata(original)
+        others = from_file(self.holdout, first, as_microdata(masked), steps) if self.holdout else None
+        if others is None and steps:
+            others = held_back(first, steps, seed)
+        if others is None:
+            return self
+        out = copy.copy(self)
+        object.__setattr__(out, "_others", others)
+        return out

@@ -346,7 +346,7 @@ class Mask(Told):
                 promised += self.logged(data, notes.log)
             seen: Verified = verified(data, masked, promised, touched)
             edits = broken_edits(data, masked, touched)
-        for word in (*edits, *seen.cautions):
+        for word in (*edits, *seen.below_zero):
             notes.warn(word)
         notes.touched |= seen.touched
         failed = [c for c in seen.checks if not c.ok]

@@ -20,7 +20,7 @@ class Verified:
 
     checks: list[Check]
     touched: dict[str, int]
-    cautions: list[str]
+    below_zero: list[str]
 
 
 @dataclass(frozen=True)

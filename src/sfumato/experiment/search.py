@@ -47,8 +47,9 @@ class Search:
 
 
 class Smoothed(Outcome):
-    """The runs of a search. Its frontier is judged by surfaces through all runs (see :mod:`.surface`):
-    risk and loss are the surfaces' values with their errors, also at points without a run (``runs`` 0)."""
+    """The runs of a search. Its frontier is judged by surfaces through all runs
+    (:mod:`sfumato.experiment.prediction`): risk and loss are the surfaces' values with their errors, also at
+    points without a run (``runs`` 0)."""
 
     def __init__(self, experiment: Experiment, frame: pl.DataFrame, *, ran: int) -> None:
         super().__init__(experiment.plan, frame, ran=ran)

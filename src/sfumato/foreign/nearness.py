@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.kernels.nearest import nearest_distance
-from sfumato.risk.closest_record import Points, Space
+from sfumato.risk.closest_record import Points, Space, sampled, taken
 
 MOST_ASKED: Final = 2_000
 MOST_LOOKED_AT: Final = 20_000
@@ -66,16 +66,16 @@ def nearness(
     names = tuple(columns)
     space = Space(original, names)
     people, release = (space.points(d, names) for d in (original, released))
-    asked = _some(draws, "asked", len(original), MOST_ASKED)
+    asked = sampled(draws, "asked", len(original), MOST_ASKED)
     room = min(len(original) - 1, len(released), MOST_LOOKED_AT)
-    near = _some(draws, "people", len(original), room + 1)
-    among = _take(release, _some(draws, "released", len(released), max(room, 1)))
+    near = sampled(draws, "people", len(original), room + 1)
+    among = taken(release, sampled(draws, "released", len(released), max(room, 1)))
     self_at = np.searchsorted(near, asked)
     self_at = np.where(
         (self_at < len(near)) & (near[np.minimum(self_at, len(near) - 1)] == asked), self_at, -1
     )
-    mine = _take(people, asked)
-    to_people = _far(mine, _take(people, near), self_at)
+    mine = taken(people, asked)
+    to_people = _far(mine, taken(people, near), self_at)
     to_release = _far(mine, among, np.full(len(asked), -1))
     halves = draws.stream(purpose="halves").permutation
     if holdout is None:
@@ -87,9 +87,9 @@ def nearness(
         }
     else:
         others = space.points(holdout, names)
-        who = _some(draws, "others", len(holdout), MOST_ASKED)
-        theirs, none = _take(others, who), np.full(min(len(holdout), MOST_ASKED), -1)
-        their_release, their_people = _far(theirs, among, none), _far(theirs, _take(people, near), none)
+        who = sampled(draws, "others", len(holdout), MOST_ASKED)
+        theirs, none = taken(others, who), np.full(min(len(holdout), MOST_ASKED), -1)
+        their_release, their_people = _far(theirs, among, none), _far(theirs, taken(people, near), none)
         found = {
             "distance": _told(to_release, their_release, halves),
             "distance over that to the nearest person": _told(
@@ -136,16 +136,6 @@ def _both_ways(one: FloatArray, two: FloatArray) -> tuple[tuple[FloatArray, Floa
 
 def _over(one: FloatArray, two: FloatArray) -> FloatArray:
     return one / np.maximum(two, 1e-9)
-
-
-def _some(draws: Draws, purpose: str, n: int, most: int) -> IntArray:
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.argsort(draws.stream(purpose=purpose).bits(0, n), kind="stable")[:most])
-
-
-def _take(points: Points, rows: IntArray) -> Points:
-    return points[0][rows], points[1][rows]
 
 
 def _far(asked: Points, among: Points, but: IntArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -146,36 +146,50 @@ class Microaggregate(PerHousehold):
             return np.zeros(0, np.int64)
         spread = values.std(axis=0)
         standard = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        order = np.argsort(strata, kind="stable")
-        sizes = np.bincount(strata, minlength=n_strata)
-        small = sizes[(sizes > 0) & (sizes < self.k)]
-        if len(small):
-            raise MaskError(
-                f"microaggregate: {len(small):,} strata have fewer than k = {self.k} records "
-                f"with values (the smallest has {int(small.min())})",
-                hint="stratify by fewer or coarser columns, or lower `k`",
-            )
+        refuse_small(self.name, strata, n_strata, self.k)
         if self.method == "halving" and values.shape[1] > 1:
             codes = [np.unique(column, return_inverse=True)[1].astype(np.int32) for column in values.T]
             found = atoms(codes, strata)
             where = standard[found.first].astype(np.float32)
             return gather(where, found, strata[found.first], self.k).label[found.of]
-        starts = np.cumsum(sizes) - sizes
 
-        def work(stratum: int) -> tuple[IntArray, IntArray]:
-            rows = order[starts[stratum] : starts[stratum] + sizes[stratum]]
+        def work(rows: IntArray) -> tuple[IntArray, IntArray]:
             if values.shape[1] > 1 and self.method == "mdav":
                 return rows, mdav(np.ascontiguousarray(standard[rows]), self.k)
             line = standard[rows, 0] if values.shape[1] == 1 else _first_component(standard[rows])
             ascending = np.argsort(line, kind="stable")
             return rows[ascending], group_sorted(np.ascontiguousarray(line[ascending]), self.k)
 
-        out = np.zeros(len(values), np.int64)
-        used = 0
-        for rows, group in in_threads(work, np.flatnonzero(sizes).tolist()):
-            out[rows] = group + used
-            used += int(group.max()) + 1
-        return out
+        return stratum_by_stratum(strata, n_strata, work)
+
+
+def refuse_small(name: str, strata: IntArray, n_strata: int, k: int) -> None:
+    """An error where a stratum has records, but too few for a group."""
+    sizes = np.bincount(strata, minlength=n_strata)
+    small = sizes[(sizes > 0) & (sizes < k)]
+    if len(small):
+        raise MaskError(
+            f"{name}: {len(small):,} strata have fewer than k = {k} records "
+            f"with values (the smallest has {int(small.min())})",
+            hint="stratify by fewer or coarser columns, or lower `k`",
+        )
+
+
+def stratum_by_stratum(
+    strata: IntArray, n_strata: int, work: Callable[[IntArray], tuple[IntArray, IntArray]]
+) -> IntArray:
+    """A group number for each record. ``work`` groups the records of one stratum, given in order, and says
+    in which order it did."""
+    order = np.argsort(strata, kind="stable")
+    sizes = np.bincount(strata, minlength=n_strata)
+    ends = np.cumsum(sizes)
+    parts = [order[end - size : end] for end, size in zip(ends, sizes, strict=True) if size]
+    out = np.zeros(len(strata), np.int64)
+    used = 0
+    for rows, group in in_threads(work, parts):
+        out[rows] = group + used
+        used += int(group.max()) + 1
+    return out
 
 
 def _first_component(values: FloatArray) -> FloatArray:

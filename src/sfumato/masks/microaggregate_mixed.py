@@ -18,9 +18,8 @@ from sfumato.data.codes import code_column
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MaskError
-from sfumato.masks.microaggregate import SharedValues, eligible, replaced
+from sfumato.masks.microaggregate import SharedValues, eligible, refuse_small, replaced, stratum_by_stratum
 from sfumato.masks.noise.fit import refuse_huge
-from sfumato.parallel import in_threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,30 +113,15 @@ class MicroaggregateMixed(PerHousehold):
 
         if not len(values):
             return np.zeros(0, np.int64)
-        sizes = np.bincount(strata, minlength=n_strata)
-        small = sizes[(sizes > 0) & (sizes < self.k)]
-        if len(small):
-            raise MaskError(
-                f"microaggregate_mixed: {len(small):,} strata have fewer than k = {self.k} records "
-                f"with values (the smallest has {int(small.min())})",
-                hint="stratify by fewer or coarser columns, or lower `k`",
-            )
+        refuse_small(self.name, strata, n_strata, self.k)
         span = np.ptp(values, axis=0) if values.shape[1] else np.zeros(0)
         scaled = (values - values.min(axis=0, initial=np.inf)) / np.where(span > 0, span, 1.0)
-        order = np.argsort(strata, kind="stable")
-        starts = np.cumsum(sizes) - sizes
 
-        def work(stratum: int) -> tuple[IntArray, IntArray]:
-            rows = order[starts[stratum] : starts[stratum] + sizes[stratum]]
+        def work(rows: IntArray) -> tuple[IntArray, IntArray]:
             one, two = np.ascontiguousarray(scaled[rows]), np.ascontiguousarray(codes[rows])
             return rows, mdav_gower(one, two, self.k)
 
-        out = np.zeros(len(values), np.int64)
-        used = 0
-        for rows, group in in_threads(work, np.flatnonzero(sizes).tolist()):
-            out[rows] = group + used
-            used += int(group.max()) + 1
-        return out
+        return stratum_by_stratum(strata, n_strata, work)
 
 
 def _most_frequent(groups: IntArray, codes: IntArray, levels: int) -> IntArray:

@@ -15,6 +15,7 @@ from sfumato.contract.guarantees import Guarantee, SameTable
 from sfumato.contract.mask import Notes
 from sfumato.contract.parameters import Fault, parameter
 from sfumato.contract.per_household import PerHousehold
+from sfumato.data.codes import joint
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
 from sfumato.draws import Draws
 
@@ -89,9 +90,8 @@ class TOrderSwap(PerHousehold):
         strata = data.codes(self.within)[0] if self.within else None
         for key in self.keys:
             others = [codes[k] for k in self.keys if k != key]
-            classes, n = joint_codes(
-                [c[rows] for c in ([strata] if strata is not None else []) + others], len(rows)
-            )
+            parts = [c[rows] for c in ([strata] if strata is not None else []) + others]
+            classes, n = joint([(c, int(c.max(initial=-1)) + 1) for c in parts], len(rows))
             source = self._exchange(key, classes, n, draws)
             came = rows[source]
             sources[key][rows], codes[key][rows] = sources[key][came], codes[key][came]
@@ -121,16 +121,3 @@ class TOrderSwap(PerHousehold):
             generator = draws.stream(key, purpose="exchange").generator()
             exchange_within(classes, n, self.rate_percent / 100.0, generator, source)
         return source
-
-
-def joint_codes(columns: Sequence[IntArray], length: int) -> tuple[IntArray, int]:
-    """Dense codes of the distinct rows of integer columns, and their number."""
-    total, size = np.zeros(length, dtype=np.int64), 1
-    for column in columns:
-        width = int(column.max(initial=0)) + 1
-        total = total * width + column
-        size *= width
-        if size > 4 * length + 1024:  # dense again, so that classes stay fewer than records
-            total = pl.Series(total).rank("dense").to_numpy().astype(np.int64) - 1
-            size = int(total.max(initial=-1)) + 1
-    return total, size

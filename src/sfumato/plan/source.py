@@ -111,45 +111,6 @@ def line_of(lines: Mapping[Path, int], path: Path) -> int:
     return 0
 
 
-def set_value(text: str, path: Path, value: Any) -> str:
-    """The text with one value set (added where it isn't there), all else as it was."""
-    document = tomlkit.parse(text)
-    place: Any = document
-    for part in path[:-1]:
-        if isinstance(part, str) and part not in place:
-            place[part] = tomlkit.table()
-        place = place[part]
-    old = place.get(path[-1]) if isinstance(place, Mapping) else None
-    new = tomlkit.item(value)
-    if old is not None and hasattr(old, "trivia"):
-        new.trivia.comment, new.trivia.comment_ws = old.trivia.comment, old.trivia.comment_ws
-        new.trivia.trail = old.trivia.trail
-    place[path[-1]] = new
-    return document.as_string()
-
-
-def add_table(text: str, kind: str, content: Mapping[str, Any]) -> str:
-    """The text with one more ``[[step]]`` or ``[[measure]]`` at the end of its kind."""
-    document = tomlkit.parse(text)
-    table = tomlkit.table()
-    for key, value in content.items():
-        table[key] = value
-    table.add(tomlkit.nl())
-    if kind not in document:
-        document[kind] = tomlkit.aot()
-    document[kind].append(table)
-    return document.as_string()
-
-
-def remove_table(text: str, kind: str, index: int) -> str:
-    """The text without its index-th ``[[step]]`` or ``[[measure]]``: this is undo."""
-    document = tomlkit.parse(text)
-    del document[kind][index]
-    if not document[kind]:
-        del document[kind]
-    return document.as_string()
-
-
 def dump(content: Mapping[str, Any]) -> str:
     """Plain values as TOML, in the order of a plan."""
     document = tomlkit.document()

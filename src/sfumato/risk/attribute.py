@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
-from sfumato.contract.held_back import HeldBack, beside_others
-from sfumato.contract.mask import Mask
+from sfumato.contract.held_back import BesideOthers
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
-from sfumato.draws import Draws, Seed
+from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.assign import link
 from sfumato.linkage.blocks import Blocks, make_blocks
@@ -35,7 +34,7 @@ _IN_BATTERY = 3  # sensitive columns that the battery tries
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttributeAttack(Attack):
+class AttributeAttack(BesideOthers):
     """Learn a sensitive value of a person whose other values are known: the gain over what others tell.
 
     Whoever knows some columns of a person predicts the sensitive one from the release: by the record
@@ -77,7 +76,6 @@ class AttributeAttack(Attack):
     reference: ClassVar[str] = "after Giomi et al. (2023)"
     finds: ClassVar[Literal["records", "targets", "values", "members"]] = "values"
     compares_all: ClassVar[bool] = False
-    masks_again: ClassVar[bool] = True
 
     known: tuple[str, ...] = parameter(
         (), doc="The columns that the intruder knows; by default all but ids, weight and the one to learn.",
@@ -89,14 +87,6 @@ class AttributeAttack(Attack):
     within_percent: float = parameter(
         10.0, doc="How near, in percent of the value, a prediction must be.", at_least=0
     )
-    records: int = parameter(2_000, doc="Attack at most so many persons, drawn at random.", at_least=1)
-    truth: str | None = parameter(
-        None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
-    )
-    holdout: str | None = parameter(
-        None, doc="A file of other people of the same population, who aren't in the release."
-    )
-    _others: ClassVar[HeldBack | None] = None
 
     @classmethod
     def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
@@ -104,19 +94,6 @@ class AttributeAttack(Attack):
         known = tuple(dict.fromkeys([*intruder.values, *intruder.block_on]))
         wanted = [c for c in wanted if [k for k in known if k != c]][:_IN_BATTERY]
         return [cls(known=known, sensitive=tuple(wanted))] if wanted else ()
-
-    def measure(
-        self,
-        original: Any,
-        masked: Any = None,
-        *,
-        seed: Seed | int | None = 0,
-        steps: Sequence[Mask] = (),
-    ) -> Result:
-        """The result on an original and a masked file; with ``steps``, people held back are the control."""
-        return super(AttributeAttack, beside_others(self, original, masked, seed, steps)).measure(
-            original, masked, seed=seed, steps=steps
-        )
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         wanted = self.sensitive or tuple(c for c in original.schema.sensitive if c in masked.columns)

@@ -94,13 +94,13 @@ def closeness(
     space = Space(original, columns)
     files = [space.points(f, columns) for f in (original, masked, *([others] if others else []))]
     size = min(len(original) - 1, len(masked), MOST_LOOKED_AT)
-    asked = _sample(draws, "asked", len(original), MOST_ASKED)
-    near = _sample(draws, "originals", len(original), size + 1)
+    asked = sampled(draws, "asked", len(original), MOST_ASKED)
+    near = sampled(draws, "originals", len(original), size + 1)
     own = np.searchsorted(near, asked)
     own = np.where((own < len(near)) & (near[np.minimum(own, len(near) - 1)] == asked), own, -1)
-    to_people = _distances(_take(files[0], asked), _take(files[0], near), own)
-    released = _take(files[1], _sample(draws, "released", len(masked), size + 1))
-    to_release = _distances(_take(files[0], asked), released, np.full(len(asked), -1))
+    to_people = _distances(taken(files[0], asked), taken(files[0], near), own)
+    released = taken(files[1], sampled(draws, "released", len(masked), size + 1))
+    to_release = _distances(taken(files[0], asked), released, np.full(len(asked), -1))
     share = _share(to_release, to_people)
     figures = {
         "people_share": share,
@@ -112,11 +112,11 @@ def closeness(
     value, n = share, len(asked)
     if others is not None:
         size = min(len(original), len(others), MOST_LOOKED_AT)
-        asked = _sample(draws, "asked of the release", len(masked), MOST_ASKED)
+        asked = sampled(draws, "asked of the release", len(masked), MOST_ASKED)
         none = np.full(len(asked), -1)
-        seen = _take(files[0], _sample(draws, "seen", len(original), size))
-        unseen = _take(files[2], _sample(draws, "unseen", len(others), size))
-        mine = _take(files[1], asked)
+        seen = taken(files[0], sampled(draws, "seen", len(original), size))
+        unseen = taken(files[2], sampled(draws, "unseen", len(others), size))
+        mine = taken(files[1], asked)
         value, n = _share(_distances(mine, seen, none), _distances(mine, unseen, none)), len(asked)
         figures["holdout_share"] = value
     note = "1/2 is what a fresh sample of the same population would have; above it the release remembers"
@@ -183,14 +183,14 @@ def compared(original: Microdata, masked: Microdata) -> tuple[str, ...]:
     )
 
 
-def _sample(draws: Draws, purpose: str, n: int, most: int) -> IntArray:
+def sampled(draws: Draws, purpose: str, n: int, most: int) -> IntArray:
     """At most so many records, drawn by addressed bits, in order."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.argsort(draws.stream(purpose=purpose).bits(0, n), kind="stable")[:most])
 
 
-def _take(points: Points, rows: IntArray) -> Points:
+def taken(points: Points, rows: IntArray) -> Points:
     return points[0][rows], points[1][rows]
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
-from sfumato.contract.held_back import HeldBack, beside_others
-from sfumato.contract.mask import Mask
+from sfumato.contract.held_back import BesideOthers, HeldBack
 from sfumato.contract.measure import Attack, Intruder
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.codes import joint_codes
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
-from sfumato.draws import Draws, Seed
+from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.blocks import make_blocks
 from sfumato.linkage.neighbours import nearest_records, without
@@ -30,7 +29,7 @@ Signs = dict[str, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MembershipAttack(Attack):
+class MembershipAttack(BesideOthers):
     """Tell whether a person is in the file, by how near the release comes to what is known of him.
 
     Two signs are tried: how near the nearest released record is, and how many of the person's known
@@ -57,37 +56,15 @@ class MembershipAttack(Attack):
     reference: ClassVar[str] = "Homer et al. (2008); Hanley and McNeil (1982)"
     finds: ClassVar[Literal["records", "targets", "values", "members"]] = "members"
     compares_all: ClassVar[bool] = False
-    masks_again: ClassVar[bool] = True
 
     known: tuple[str, ...] = parameter(
         (), doc="The columns that the intruder knows; by default all but ids and weight.", columns=True
     )
-    records: int = parameter(2_000, doc="Attack at most so many persons, drawn at random.", at_least=1)
-    truth: str | None = parameter(
-        None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
-    )
-    holdout: str | None = parameter(
-        None, doc="A file of other people of the same population, who aren't in the release."
-    )
-    _others: ClassVar[HeldBack | None] = None
 
     @classmethod
     def fitting(cls, original: Microdata, masked: Microdata, intruder: Intruder) -> Sequence[Attack]:
         known = tuple(dict.fromkeys([*intruder.values, *intruder.block_on]))
         return [cls(known=known)] if known else ()
-
-    def measure(
-        self,
-        original: Any,
-        masked: Any = None,
-        *,
-        seed: Seed | int | None = 0,
-        steps: Sequence[Mask] = (),
-    ) -> Result:
-        """The result on an original and a masked file; with ``steps``, people held back aren't in it."""
-        return super(MembershipAttack, beside_others(self, original, masked, seed, steps)).measure(
-            original, masked, seed=seed, steps=steps
-        )
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         schema = original.schema
@@ -99,7 +76,7 @@ class MembershipAttack(Attack):
             raise MeasureError("there are too few records to tell anybody apart")
         held = self._others
         if held is not None and all(c in held.outside.columns for c in known):
-            inside, outside = self._beside(held, known, draws)
+            inside, outside = self._against(held, known, draws)
             how = held.how
         else:
             inside, outside = self._without_himself(original, masked, known, draws)
@@ -130,7 +107,7 @@ class MembershipAttack(Attack):
             },
         )
 
-    def _beside(self, held: HeldBack, known: Sequence[str], draws: Draws) -> tuple[Signs, Signs]:
+    def _against(self, held: HeldBack, known: Sequence[str], draws: Draws) -> tuple[Signs, Signs]:
         """The signs of people in the release and of people who aren't, in the same units."""
         frames = [d.select(list(known)) for d in (held.inside, held.outside)]
         both = held.inside.with_frame(pl.concat(frames, how="vertical_relaxed"))

@@ -43,7 +43,7 @@ from sfumato.run.face import picture_in, run_face, run_words
 from sfumato.run.formulas import formulas
 from sfumato.run.looked_at import looked_at
 from sfumato.run.predictable import predictable
-from sfumato.run.unmasked import as_collected, cautions
+from sfumato.run.unmasked import as_collected, left_unmasked
 from sfumato.run.verdict import Verdict, judged
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def carry_out(
         current = after
     released = [c for c in current.columns if c not in plan.release.drop]
     sample = looked_at(data, current, bound)
-    said += cautions(sample[1], {r.id: r.touched for r in records}, plan.release.drop, sample[0])
+    said += left_unmasked(sample[1], {r.id: r.touched for r in records}, plan.release.drop, sample[0])
     if len(sample[0]) < len(data):
         said.append(f"measures, verdict and pictures are of a sample of {len(sample[0]):,} records")
     back = derivable(data, current, released)

@@ -24,7 +24,7 @@ _LOOK: Final = 200_000
 _LEAST: Final = 20
 
 
-def cautions(
+def left_unmasked(
     masked: Microdata,
     touched: Mapping[str, Mapping[str, int]],
     drop: Sequence[str],

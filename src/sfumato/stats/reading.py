@@ -47,12 +47,12 @@ class Reading:
     def table(self, other: Reading, *, released: bool) -> FloatArray:
         """The two-way table of shares with another column, as the file says or as the release is read."""
         if not released:
-            return _joint(self.original, other.original, self.bins, other.bins)
-        codes = _joint(self.released, other.released, len(self.spread), len(other.spread))
+            return _shares(self.original, other.original, self.bins, other.bins)
+        codes = _shares(self.released, other.released, len(self.spread), len(other.spread))
         return self.spread.T @ codes @ other.spread
 
 
-def _joint(a: IntArray, b: IntArray, rows: int, columns: int) -> FloatArray:
+def _shares(a: IntArray, b: IntArray, rows: int, columns: int) -> FloatArray:
     flat = np.bincount(a * columns + b, minlength=rows * columns)
     return flat.reshape(rows, columns) / max(len(a), 1)
 

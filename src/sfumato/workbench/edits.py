@@ -23,20 +23,7 @@ from sfumato.data.schema import LIST_ROLES, ROLES, SINGLE_ROLES
 from sfumato.errors import ParameterError
 from sfumato.plan import source as plan_source
 from sfumato.plan.parts import OFF
-
-_ORDER = (
-    "format",
-    "title",
-    "for",
-    "data",
-    "read",
-    "roles",
-    "variables",
-    "step",
-    "measure",
-    "limits",
-    "release",
-)
+from sfumato.plan.reader import TOP_KEYS
 
 
 def set_role(text: str, column: str, role: str | None) -> str:
@@ -301,7 +288,7 @@ def _as_meant(new: str, wanted: Mapping[str, Any]) -> str:
         got = None
     if got is not None and {k: v for k, v in got.items() if v not in ({}, [])} == wanted:
         return new if new.endswith("\n") else new + "\n"
-    ordered = {k: wanted[k] for k in (*_ORDER, *wanted) if k in wanted}
+    ordered = {k: wanted[k] for k in (*TOP_KEYS, *wanted) if k in wanted}
     return plan_source.dump(ordered)
 
 
@@ -368,6 +355,6 @@ def _closed(block: list[str]) -> list[str]:
 
 def _place_of_first(text: str, kind: str) -> int:
     """Where the first table of a kind goes: before the tables that a plan has after it."""
-    rows, later = text.split("\n"), _ORDER[_ORDER.index(kind) + 1 :]
+    rows, later = text.split("\n"), TOP_KEYS[TOP_KEYS.index(kind) + 1 :]
     places = [_with_comments(rows, line) for line, path in _headers(text).items() if path[0] in later]
     return min(places, default=len(rows))

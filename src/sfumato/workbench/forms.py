@@ -19,9 +19,6 @@ from sfumato.contract.parameters import Declared
 from sfumato.errors import ParameterError
 from sfumato.plan import source as plan_source
 
-MANY_COLUMNS = 30
-"""More columns than this are chosen in a list, not by chips."""
-
 
 class Form(Protocol):
     """What a browser sent."""

@@ -209,18 +209,6 @@ def largest_share(
     return best
 
 
-def records_changed(share: float, changed: int, helpers: int) -> float:
-    """How many records are expected to change when a share of the risky classes is swapped.
-
-    T(x) = x(2 − x)(T − 2N) + 2xN: the relation behind Theorem A.3, T records changed at share 1, N
-    of them from classes above tolerance.
-
-    >>> round(records_changed(4 / 9, 582, 109), 1)
-    348.5
-    """
-    return share * (2 - share) * (changed - 2 * helpers) + 2 * share * helpers
-
-
 def swap_log(data: Microdata, classes: KeyClasses, pairs: Pairs, kept: BoolArray) -> pl.DataFrame:
     """The confidential list: who was swapped with whom, and which combinations found nobody."""
     rows = np.flatnonzero(pairs.partner >= 0)
