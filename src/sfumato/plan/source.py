@@ -1,11 +1,8 @@
-"""The text of a plan: which line says what, and edits that keep comments and order.
+"""The text of a plan: read, written, and which line says what.
 
 >>> text = '[roles]\\nkeys = ["AGE"]   # known to neighbours\\n'
 >>> lines_of(text)[("roles", "keys")]
 2
->>> print(set_value(text, ("roles", "keys"), ["AGE", "SEX"]), end="")
-[roles]
-keys = ["AGE", "SEX"]   # known to neighbours
 """
 
 from __future__ import annotations
