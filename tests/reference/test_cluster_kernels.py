@@ -190,13 +190,15 @@ def test_repair_against_a_slow_twin() -> None:
     assert total == pytest.approx((gap**2).sum(), abs=1e-5)
 
 
-def test_whole_records_counted_by_hand() -> None:
+@pytest.mark.parametrize(("size", "levels"), [(20, 3), (300, 3), (200, 9)])
+def test_whole_records_counted_by_hand(size: int, levels: int) -> None:
+    """Small clusters are compared pair by pair, large ones by hashes."""
     rng = np.random.default_rng(6)
-    own, dealt = rng.integers(0, 3, (2, 40, 4)).astype(np.int32)
-    start = np.array([0, 20, 40])
-    counts = [np.array([1, 5, 2]) for _ in range(4)]
+    own, dealt = rng.integers(0, levels, (2, 2 * size, 4)).astype(np.int32)
+    start = np.array([0, size, 2 * size])
+    counts = [rng.permutation(np.resize([1, 5, 2], levels)) for _ in range(4)]
     rare = np.concatenate([c < 3 for c in counts])
-    at = np.array([0, 3, 6, 9, 12])
+    at = levels * np.arange(5)
     whole = three = 0
     for a, b in itertools.pairwise(start):
         for r in range(a, b):

@@ -78,7 +78,7 @@ def protect(
     it misses. ``tried`` is told every trial on the sample with its plan, as it comes.
 
     >>> import sfumato as sf
-    >>> run = sf.protect(sf.decks.housing(records=2_000), "public", seed=1)   # doctest: +SKIP
+    >>> run = sf.protect(sf.decks.housing().slice(0, 2_000), "public", seed=1)  # doctest: +SKIP
     >>> run.verdict.safe                                                      # doctest: +SKIP
     True
     """

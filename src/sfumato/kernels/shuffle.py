@@ -257,20 +257,30 @@ def constant_cells(codes: CodeArray, start: IntArray, constant: npt.NDArray[np.b
         constant[g] = same
 
 
+_FEW = 64  # members of a cluster up to which every row is compared with every record
+
+
 @nb.njit(nogil=True, cache=True)
 def whole_records(
     own: CodeArray, dealt: CodeArray, start: IntArray, rare: npt.NDArray[np.bool_], at: IntArray
 ) -> tuple[int, int]:
     """Dealt rows that are a whole record of their cluster; rows with three or more rare values of one.
 
-    ``rare`` has the levels of all columns one after another, column j's from ``at[j]`` on.
+    ``rare`` has the levels of all columns one after another, column j's from ``at[j]`` on. In a large cluster
+    a row is compared with the records alone that share its hash, or one of its rare values.
     """
     p = own.shape[1]
     whole, three = 0, 0
     for g in range(start.size - 1):
-        for r in range(start[g], start[g + 1]):
+        low, high = start[g], start[g + 1]
+        if high - low > _FEW:
+            more, others = _whole_in_large(own[low:high], dealt[low:high], rare, at)
+            whole += more
+            three += others
+            continue
+        for r in range(low, high):
             is_whole, is_three = False, False
-            for i in range(start[g], start[g + 1]):
+            for i in range(low, high):
                 same, shared = 0, 0
                 for j in range(p):
                     if own[i, j] == dealt[r, j]:
@@ -282,3 +292,84 @@ def whole_records(
             whole += is_whole
             three += is_three
     return whole, three
+
+
+@nb.njit(nogil=True, cache=True)
+def _whole_in_large(
+    own: CodeArray, dealt: CodeArray, rare: npt.NDArray[np.bool_], at: IntArray
+) -> tuple[int, int]:
+    """The same of one cluster, by two tables of open addresses: records; rare values and whose they are."""
+    n, p = own.shape
+    held = 0
+    for i in range(n):
+        for j in range(p):
+            held += rare[at[j] + own[i, j]]
+    rows = np.full(_slots(n), -1, np.int64)
+    values = np.full(_slots(held), -1, np.int64)
+    for i in range(n):
+        spot = _place_of(rows, own, own[i])
+        rows[spot] = i  # of equal records one stands for all
+        for j in range(p):
+            if rare[at[j] + own[i, j]]:
+                spot = _mixed(own[i, j : j + 1], j) & (values.size - 1)
+                while values[spot] >= 0:
+                    spot = (spot + 1) & (values.size - 1)
+                values[spot] = i * p + j
+    whole, three = 0, 0
+    for r in range(n):
+        whole += rows[_place_of(rows, own, dealt[r])] >= 0
+        three += _three_of_one(own, dealt[r], rare, at, values)
+    return whole, three
+
+
+@nb.njit(nogil=True, cache=True)
+def _three_of_one(own, row, rare, at, values):  # type: ignore[no-untyped-def]
+    """Whether a row has three rare values of one record."""
+    p = row.size
+    for j in range(p):
+        if not rare[at[j] + row[j]]:
+            continue
+        spot = _mixed(row[j : j + 1], j) & (values.size - 1)
+        while values[spot] >= 0:
+            i, k = values[spot] // p, values[spot] % p
+            if k == j and own[i, j] == row[j]:
+                shared = 0
+                for u in range(p):
+                    shared += own[i, u] == row[u] and rare[at[u] + row[u]]
+                if shared >= 3:
+                    return True
+            spot = (spot + 1) & (values.size - 1)
+    return False
+
+
+@nb.njit(nogil=True, cache=True)
+def _slots(n):  # type: ignore[no-untyped-def]
+    """A power of two with room for n entries, at most half full."""
+    size = 2
+    while size < 2 * n:
+        size *= 2
+    return size
+
+
+@nb.njit(nogil=True, cache=True)
+def _place_of(rows, own, row):  # type: ignore[no-untyped-def]
+    """Where a record like this stands in the table, or would stand."""
+    spot = _mixed(row, 0) & (rows.size - 1)
+    while rows[spot] >= 0:
+        same = True
+        for j in range(row.size):
+            same &= own[rows[spot], j] == row[j]
+        if same:
+            break
+        spot = (spot + 1) & (rows.size - 1)
+    return spot
+
+
+@nb.njit(nogil=True, cache=True)
+def _mixed(codes, salt):  # type: ignore[no-untyped-def]
+    """A hash of some codes, at least 0."""
+    word = np.uint64(salt + 1) * np.uint64(0x9E3779B97F4A7C15)
+    for j in range(codes.size):
+        word = (word ^ np.uint64(codes[j] + 1)) * np.uint64(0xBF58476D1CE4E5B9)
+        word ^= word >> np.uint64(29)
+    return np.int64(word >> np.uint64(2))

@@ -20,6 +20,7 @@ from sfumato.linkage.blocks import Blocks, make_blocks
 from sfumato.linkage.fields import Fields, flag_fields, known_columns, point_fields
 from sfumato.linkage.results import attack_result, block_notes, true_links
 from sfumato.linkage.sparse import ROUNDS
+from sfumato.stats.ranks import mid_ranks
 
 LEARNERS = 2_000
 """Persons of a large file from whose links a metric or a form is learnt; then all are linked, once."""
@@ -213,13 +214,11 @@ def _random_agreement(left: FloatArray | IntArray, right: FloatArray | IntArray)
 
 def rank_shares(values: FloatArray) -> FloatArray:
     """Mid-ranks of each column as shares of its values, NaN left as it is."""
-    from scipy.stats import rankdata
-
     out = np.full(values.shape, np.nan)
     for j in range(values.shape[1]):
         here = ~np.isnan(values[:, j])
         if here.any():
-            out[here, j] = (rankdata(values[here, j]) - 0.5) / here.sum()
+            out[here, j] = (mid_ranks(values[here, j]) - 0.5) / here.sum()
     return out
 
 

@@ -25,6 +25,7 @@ from sfumato.linkage.results import attack_result, true_links
 from sfumato.stats.clusters import digests
 from sfumato.stats.levels import Levels, features, levels_of
 from sfumato.stats.partition import Partition, coded_columns, partitioned
+from sfumato.stats.ranks import mid_ranks
 
 NEAR_RANK: Final = 0.05
 NEAR_PERCENT: Final = 2.0
@@ -339,10 +340,8 @@ def _design(columns: Sequence[Levels]) -> tuple[FloatArray, IntArray]:
 
 
 def _ranks(value: FloatArray, ok: BoolArray) -> FloatArray:
-    from scipy.stats import rankdata
-
     out = np.full(len(value), np.nan)
-    out[ok] = rankdata(value[ok]) / (ok.sum() + 1)
+    out[ok] = mid_ranks(value[ok]) / (ok.sum() + 1)
     return out
 
 

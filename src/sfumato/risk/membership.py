@@ -21,6 +21,7 @@ from sfumato.linkage.blocks import make_blocks
 from sfumato.linkage.neighbours import nearest_records, without
 from sfumato.linkage.points import standard_points
 from sfumato.linkage.results import true_links
+from sfumato.stats.ranks import mid_ranks
 
 _Z95 = 1.959963984540054
 _NEAREST, _VALUES = "nearest record", "values"
@@ -165,9 +166,7 @@ def auc(inside: FloatArray, outside: FloatArray) -> float:
     >>> auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     0.875
     """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([inside, outside]))
+    ranks = mid_ranks(np.concatenate([inside, outside]))
     n, m = len(inside), len(outside)
     return float((ranks[:n].sum() - n * (n + 1) / 2) / (n * m))
 

@@ -101,10 +101,10 @@ class Analysis:
             self.whole = False
 
     def _look_at_the_original(self) -> None:
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
         data, measure = self.data, self.measure
-        self.quantile = float(norm.ppf(0.5 + measure.level_percent / 200.0))
+        self.quantile = float(ndtri(0.5 + measure.level_percent / 200.0))
         self.X, self.y, self.names = self._matrices(data)
         self.values = np.unique(self.y)
         self.additive = _Additive.of(data, measure.formula, self.X)

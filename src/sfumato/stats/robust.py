@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.stats.ranks import mid_ranks
+
 FloatArray = npt.NDArray[np.float64]
 
 STEPS = 100
@@ -92,9 +94,8 @@ def _starts(z: FloatArray) -> Iterator[FloatArray]:
     """Scatter matrices that few far records can't bend: of squashed values, ranks, their normal scores,
     and directions alone."""
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
-    ranks = rankdata(z, axis=0)
+    ranks = np.column_stack([mid_ranks(column) for column in z.T])
     for values in (np.tanh(z), ranks, ndtri((ranks - 1 / 3) / (len(z) + 1 / 3))):
         yield _correlations(values)
     length = np.linalg.norm(z, axis=1, keepdims=True)
@@ -111,16 +112,17 @@ def _correlations(values: FloatArray) -> FloatArray:
 
 def _reweighted(z: FloatArray, centre: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Scaled to be right for normal data, then once more from the records that aren't far."""
-    from scipy.stats import chi2
+    from scipy.special import chdtr, gammaincinv
 
     p = _log_determinant(covariance)[0] or 1
     distance = _squared(z, centre, covariance)
-    scale = float(np.median(distance)) / float(chi2.ppf(0.5, p))
+    scale = float(np.median(distance)) / float(2 * gammaincinv(p / 2, 0.5))
     if not math.isfinite(scale) or scale <= 0:
         return centre, covariance
-    near = distance <= scale * float(chi2.ppf(_CUT, p))
+    cut = float(2 * gammaincinv(p / 2, _CUT))  # of χ² with p degrees of freedom
+    near = distance <= scale * cut
     if near.sum() < 2:
         return centre, covariance * scale
     # Cutting the far 2.5 percent of normal data makes the covariance too small by this factor.
-    factor = _CUT / float(chi2.cdf(chi2.ppf(_CUT, p), p + 2))
+    factor = _CUT / float(chdtr(p + 2, cut))
     return z[near].mean(axis=0), factor * np.atleast_2d(np.cov(z[near].T, bias=True))

@@ -209,8 +209,7 @@ class IntervalOverlap(UtilityMeasure):
         return [str(c) for c in first.rhs.columns], *intervals  # type: ignore[return-value]
 
     def interval(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        from scipy.stats import norm
-        from scipy.stats import t as student
+        from scipy.special import ndtri, stdtrit
 
         n, p = X.shape
         keep = estimable(X)
@@ -220,14 +219,14 @@ class IntervalOverlap(UtilityMeasure):
             spare = n - int(keep.sum())
             if spare > 0 and keep.any():
                 estimate[keep], error[keep] = exact_or_not(X[:, keep], y)
-            quantile = float(student.ppf(tail, spare)) if spare > 0 else math.nan
+            quantile = float(stdtrit(spare, tail)) if spare > 0 else math.nan
         else:
             values = np.unique(y)
             if len(values) == 2:
                 estimate[keep], error[keep] = logistic(X[:, keep], (y == values[1]).astype(np.float64))
             elif len(values) > 2:
                 raise MeasureError("a logistic regression needs a response with two values")
-            quantile = float(norm.ppf(tail))
+            quantile = float(ndtri(tail))
         return estimate - quantile * error, estimate + quantile * error
 
 

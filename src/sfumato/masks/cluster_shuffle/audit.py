@@ -99,12 +99,13 @@ def too_many(found: float, chance: FloatArray) -> bool:
     >>> too_many(3, np.array([0.0, 1.0] * 10)), too_many(12, np.array([0.0, 1.0] * 10))
     (False, True)
     """
-    from scipy.stats import nbinom
+    from scipy.special import betainc
 
     deals = len(chance)
     if found <= chance.mean() + 3 * np.sqrt(chance.var(ddof=1) * (1 + 1 / deals)):
         return False
-    return bool(nbinom.sf(found - 1, chance.sum() + 0.5, deals / (deals + 1)) < _THREE_ERRORS)
+    at_least = betainc(found, chance.sum() + 0.5, 1 / (deals + 1))  # P(count ≥ found)
+    return bool(at_least < _THREE_ERRORS)
 
 
 def _some_clusters(cluster: IntArray) -> IntArray | slice:

@@ -20,6 +20,7 @@ import polars as pl
 from sfumato.data.microdata import FloatArray, IntArray
 from sfumato.masks.cluster_shuffle.members import Members
 from sfumato.stats.levels import CUTS, CodeArray, Levels, features, scores
+from sfumato.stats.ranks import mid_ranks
 
 RARE_SLOT: Final = 0.02
 """Slots that fewer households have are dealt, but their moments aren't kept."""
@@ -144,11 +145,10 @@ def _taken(table: FloatArray, codes: CodeArray) -> FloatArray:
 
 def _ranked(values: FloatArray, there: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> FloatArray:
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
     out = np.zeros(len(values))
     if there.any():
-        out[there] = ndtri(rankdata(values[there]) / (there.sum() + 1))
+        out[there] = ndtri(mid_ranks(values[there]) / (there.sum() + 1))
     return out
 
 
