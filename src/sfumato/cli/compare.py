@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.command import FAILED, OK, print_json, progress, say
 from sfumato.drawing.grid import grid
+
+if TYPE_CHECKING:
+    from sfumato.plan.plan import Plan
 
 OVERLAPS = "overlaps.csv"
 HELP = "run a plan over a grid of parameters and draw the risk-utility map"
@@ -83,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     args.plan = args.plan[0]
     plan = Plan.load(args.plan)
     experiment = Experiment(plan, vary, replicates=args.replicates)
+    _refuse_half_a_map(args, plan)
     chosen = {"risk": args.risk, "loss": args.loss}
     found_by = None
     outcome: Outcome
@@ -142,6 +146,21 @@ def run(args: argparse.Namespace) -> int:
         if overlaps.height:
             say(f"overlap of intervals: {folder / OVERLAPS}")
     return OK
+
+
+def _refuse_half_a_map(args: argparse.Namespace, plan: Plan) -> None:
+    """Better before the runs than after them. Analyses alone have a table of their own, and need no map."""
+    from sfumato.contract.measure import Measure
+    from sfumato.errors import ParameterError
+
+    tables = [m for m in plan.measures if type(m).table_of_runs is not Measure.table_of_runs]
+    offered = {"risk": "linkage", "utility": "analyst_loss"}
+    for side, asked in (("risk", args.risk), ("utility", args.loss)):
+        if asked is None and not tables and all(m.side != side for m in plan.measures):
+            raise ParameterError(
+                f"the plan has no measure of {side}, and a map shows risk against loss",
+                hint=f'add one under [[measure]], such as measure = "{offered[side]}"',
+            )
 
 
 def _several(args: argparse.Namespace, vary: dict[str, list[Any]]) -> int:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from sfumato.contract.parameters import Declared
+from sfumato.contract.parameters import Declared, flat_names
 from sfumato.data.microdata import Microdata
+from sfumato.errors import Problem
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,21 @@ class Told(Declared):
         """What this one was told beyond its parameters."""
         told: Context = self.__dict__.get("_context", Context())
         return told
+
+    def file(self, path: str) -> Path:
+        """Where a file that a parameter names is: paths start from the plan's folder."""
+        return self.context.base / path
+
+    def check_files(self) -> list[Problem]:
+        """Every file that a parameter names and that isn't there."""
+        out = []
+        for name, declared in self.parameters().items():
+            for path in flat_names(getattr(self, name)) if declared.metadata.get("file") else ():
+                if not self.file(path).exists():
+                    message = f"`{name}` names {path}, and there is no such file"
+                    hint = f"paths start from the plan's folder, {self.context.base.resolve()}"
+                    out.append(Problem(0, message, hint, parameter=name))
+        return out
 
     def given(self, context: Context) -> Self:
         """This one, told of its surroundings; the same otherwise."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack
+from sfumato.contract.own_list import by_steps
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import IntArray, Microdata, as_microdata
@@ -52,16 +53,6 @@ def split(data: Microdata, draws: Draws, records: int, share: float) -> tuple[In
     return np.flatnonzero(side[unit] == 0), np.flatnonzero(side[unit] == 1)
 
 
-def recoded(data: Microdata, steps: Sequence[Mask]) -> Microdata:
-    """A list as the steps recode it: by the steps alone, so that all sides are treated alike."""
-    for step in steps:
-        try:
-            data = step.own_list(data)
-        except SfumatoError:
-            continue  # a value that the step left to another
-    return data
-
-
 def held_back(
     original: Microdata, steps: Sequence[Mask], seed: Seed | int | None, share: float = 0.75
 ) -> HeldBack | None:
@@ -82,21 +73,21 @@ def held_back(
     finally:
         log.setLevel(before)
     how = f"a quarter of the people was held back and the rest masked by the same {len(steps)} steps"
-    return HeldBack(released, recoded(a, steps), recoded(b, steps), how)
+    return HeldBack(released, by_steps(a, steps), by_steps(b, steps), how)
 
 
-def from_file(path: str, original: Microdata, masked: Microdata, steps: Sequence[Mask]) -> HeldBack:
+def from_file(path: Path, original: Microdata, masked: Microdata, steps: Sequence[Mask]) -> HeldBack:
     """Other people of the same population, from a file."""
     from sfumato.io import read
 
-    others = read(Path(path))
+    others = read(path)
     lost = [c for c in original.columns if c in masked.columns and c not in others.columns]
     if lost:
         raise MeasureError(f"the file of other people has no column {lost[0]!r}")
     if len(others) < 2:
         raise MeasureError("the file of other people has fewer than two records")
     same = Microdata(others.frame, original.schema.restricted_to(others.columns))
-    return HeldBack(masked, original, recoded(same, steps), "other people came from a file of their own")
+    return HeldBack(masked, original, by_steps(same, steps), "other people came from a file of their own")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +101,7 @@ class BesideOthers(Attack):
         None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
     )
     holdout: str | None = parameter(
-        None, doc="A file of other people of the same population, who aren't in the release."
+        None, doc="A file of other people of the same population, who aren't in the release.", file=True
     )
     _others: ClassVar[HeldBack | None] = None
 
@@ -131,7 +122,9 @@ class BesideOthers(Attack):
         if original is None or masked is None:
             return self
         first = as_microdata(original)
-        others = from_file(self.holdout, first, as_microdata(masked), steps) if self.holdout else None
+        others = (
+            from_file(self.file(self.holdout), first, as_microdata(masked), steps) if self.holdout else None
+        )
         if others is None and steps:
             others = held_back(first, steps, seed)
         if others is None:

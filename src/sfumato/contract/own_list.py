@@ -28,13 +28,17 @@ _LEVELS = 0.5  # a recode leaves at most so many classes for one value
 
 def own_list(original: Microdata, masked: Microdata, steps: Sequence[Mask] = ()) -> Microdata:
     """The original file as somebody who holds it would compare it with the release."""
-    out = original
+    return as_classes(by_steps(original, steps), masked)
+
+
+def by_steps(data: Microdata, steps: Sequence[Mask]) -> Microdata:
+    """A list as the steps recode it, whatever the release shows."""
     for step in steps:
         try:
-            out = step.own_list(out)
+            data = step.own_list(data)
         except SfumatoError:
-            continue  # a value that the step left to another: the classes below tell
-    return as_classes(out, masked)
+            continue  # a value that the step left to another: it stays apart from the release's codes
+    return data
 
 
 def as_classes(original: Microdata, masked: Microdata) -> Microdata:

@@ -35,13 +35,15 @@ def parameter(
     choices: Sequence[Any] | None = None,
     columns: bool | str = False,
     numeric: bool = False,
+    file: bool = False,
     public: bool = False,
 ) -> Any:
     """A field of a mask or measure, with its limits.
 
     ``columns`` says that the value names a column (or several); a string gives the role that fills
     it in where it is left out (``columns="keys"``). ``numeric`` says that those columns must hold
-    numbers. ``public`` says that the value may be published where a plan publishes parameters: it names no
+    numbers. ``file`` says that the value is the path of a file or folder (or several), from the plan's
+    folder. ``public`` says that the value may be published where a plan publishes parameters: it names no
     record, holds no value of the file and no path; what isn't declared so is withheld. A mutable default is
     made a tuple or dict of its own.
     """
@@ -54,6 +56,7 @@ def parameter(
         "choices": tuple(choices) if choices is not None else None,
         "columns": columns,
         "numeric": numeric,
+        "file": file,
         "public": public,
     }
     if isinstance(default, (list, tuple)):

@@ -10,12 +10,13 @@ from typing import Any
 
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import RiskMeasure
+from sfumato.contract.own_list import by_steps
 from sfumato.contract.parameters import parameter
 from sfumato.contract.result import Result
 from sfumato.data.microdata import Microdata, as_microdata
 from sfumato.data.schema import Schema
 from sfumato.draws import Seed
-from sfumato.errors import InputError, SfumatoError, did_you_mean
+from sfumato.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class PopulationMeasure(RiskMeasure):
     """A measure of a sample that may count in a file of its population."""
 
     population: str | None = parameter(
-        None, doc="The file of the population; its columns have the keys' names and codes."
+        None, doc="The file of the population; its columns have the keys' names and codes.", file=True
     )
 
     def people(self, keys: Sequence[str]) -> Microdata | None:
@@ -50,26 +51,14 @@ class PopulationMeasure(RiskMeasure):
             return super().measure(original, masked, seed=seed, steps=steps)
         holder = copy.copy(self)
         schema = as_microdata(original if masked is None else masked).schema
-        object.__setattr__(
-            holder, "_people", _recoded(_read(self.population, schema, self.context.base), steps)
-        )
+        object.__setattr__(holder, "_people", by_steps(_read(self.file(self.population), schema), steps))
         return RiskMeasure.measure(holder, original, masked, seed=seed, steps=steps)
 
 
-def _read(path: str, schema: Schema, base: Path) -> Microdata:
+def _read(path: Path, schema: Schema) -> Microdata:
     from sfumato.io import read
 
-    people = read(base / path)
+    people = read(path)
     meant = {c: v for c, v in schema.variables.items() if c in people.columns}
     plain = {c: replace(v, sum_of=(), imputed=None) for c, v in meant.items()}
     return people.with_schema(Schema(variables={**people.schema.variables, **plain}))
-
-
-def _recoded(people: Microdata, steps: Sequence[Mask]) -> Microdata:
-    for step in steps:
-        try:
-            people = step.own_list(people)
-        except SfumatoError:
-            # Then its codes stay apart from the release's, and nobody matches: the safe side.
-            continue
-    return people

@@ -84,7 +84,7 @@ def _with_population(
     """The population's records stand beside the file's: they count in sizes, not as records."""
     from sfumato.io import read
 
-    path = one.context.base / str(one.population)  # type: ignore[attr-defined]
+    path = one.file(str(one.population))  # type: ignore[attr-defined]
     people = read(path)
     keys = [k for k in ladders.keys if k in people.columns]
     if len(keys) < len(ladders.keys):

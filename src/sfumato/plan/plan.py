@@ -259,13 +259,19 @@ class Plan:
         for at, step in enumerate(self.steps):
             out += [_at(p, lines, "step", at) for p in step.check(data.schema, types)]
             rules = step.check_rules(data.schema, types, self.release.drop)
-            own = [*_breaks_a_role(step, data.schema), *step.check_units(), *rules, *_foreseen(step, data)]
+            own = [
+                *_breaks_a_role(step, data.schema),
+                *step.check_units(),
+                *step.check_files(),
+                *rules,
+                *_foreseen(step, data),
+            ]
             if data.schema.household not in self.release.drop:
                 own += step.check_household(data.schema)
             out += [_at(p, lines, "step", at) for p in own]
             types = step.types_after(types, data.schema)
         for at, one in enumerate(self.measures):
-            own = [*one.check(data.schema, types), *one.check_units()]
+            own = [*one.check(data.schema, types), *one.check_units(), *one.check_files()]
             out += [_at(p, lines, "measure", at) for p in own]
         for column, dtype in types.items():
             word = odd_type(dtype) if dtype != pl.Null and column not in self.release.drop else None

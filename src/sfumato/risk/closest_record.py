@@ -58,7 +58,7 @@ class ClosestRecord(RiskMeasure):
         (), doc="The columns to compare; by default all that both files have, but for ids.", columns=True
     )
     holdout: str | None = parameter(
-        None, doc="A file of records of the same population that the mask never saw."
+        None, doc="A file of records of the same population that the mask never saw.", file=True
     )
 
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
@@ -74,7 +74,7 @@ class ClosestRecord(RiskMeasure):
             return None
         from sfumato.io import read
 
-        others = read(self.holdout)
+        others = read(self.file(self.holdout))
         lost = [c for c in columns if c not in others.columns]
         if lost:
             raise MeasureError(f"closest_record: the holdout has no column {lost[0]!r}")

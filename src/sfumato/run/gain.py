@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.contract.held_back import recoded, split
+from sfumato.contract.held_back import split
 from sfumato.contract.known import is_comparable, is_number
 from sfumato.contract.mask import Mask
+from sfumato.contract.own_list import by_steps
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.linkage.nearest import Intruder, Known, coded, unchanged
@@ -224,7 +225,7 @@ class _Attacked:
         *,
         paired: bool = True,
     ) -> _Attacked:
-        own_a, own_b = recoded(a, steps), recoded(b, steps)
+        own_a, own_b = by_steps(a, steps), by_steps(b, steps)
         schema = a.schema
         apart = {schema.id, schema.household, schema.weight, *drop}
         names = [c for c in masked.columns if c in own_b.columns and c not in apart]

@@ -148,7 +148,7 @@ class ClusterShuffle(Mask):
     )
 
     earlier: tuple[str, ...] = parameter(
-        (), doc="Folders of earlier releases of the same people, which this one must not undo."
+        (), doc="Folders of earlier releases of the same people, which this one must not undo.", file=True
     )
     again: bool = parameter(
         False, doc="Whether to release the same people again though both releases together say more."
@@ -284,7 +284,7 @@ class ClusterShuffle(Mask):
     def _look_back(self, notes: Notes) -> None:
         """What this release and the earlier ones say together, if there are any."""
         for place in self.earlier:
-            for log in logs_in(self.context.base / place):
+            for log in logs_in(self.file(place)):
                 assert notes.log is not None
                 found = overlap(notes.log, log)
                 notes.figure("with_earlier", dataclasses.asdict(found), place)

@@ -97,7 +97,9 @@ class Recode(RowsMask):
     mapping: Mapping[str, Any] | str | None = parameter(
         None, doc="A table of code or range → class, or the path of a mu-ARGUS .grc file."
     )
-    hierarchy: str | None = parameter(None, doc="The path of a hierarchy file (by default the schema's).")
+    hierarchy: str | None = parameter(
+        None, doc="The path of a hierarchy file (by default the schema's).", file=True
+    )
     level: int | None = parameter(
         None, doc="The level of the hierarchy; 0 is the original.", at_least=0, public=True
     )
