@@ -86,6 +86,64 @@ def test_mending_leaves_fewer_broken_and_every_pool_its_values(seed: int) -> Non
             assert sorted(map(tuple, codes[rows, a:b])) == sorted(map(tuple, before[rows, a:b]))
 
 
+PLAIN = (np.empty((0, 0), np.bool_), np.empty(0, np.int64), np.empty(0), np.empty((0, 0)))
+"""All products count, and none is weighted."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_repair_of_some_products_and_of_weighted_ones_against_a_slow_twin(seed: int) -> None:
+    """Every exchange judged by the whole file: the same are taken, and the same gaps are left."""
+    rng = np.random.default_rng(seed)
+    n, p = 24, 3
+    cluster = np.arange(n) // 8
+    codes = rng.integers(0, 6, (n, p)).astype(np.int32)
+    weight = rng.uniform(0.2, 3.0, n)
+    tables = [rng.normal(size=(2, 6)).astype(np.float32).astype(float) for _ in range(p)]
+    first = np.array([0, 2, 4, 6])
+    main = np.array([0, 2, 4])
+    on = np.repeat(np.arange(p), 2)[:, None] != np.repeat(np.arange(p), 2)[None]
+    on[1, 3] = on[3, 1] = on[5, 0] = on[0, 5] = False
+
+    def made(c: np.ndarray) -> np.ndarray:
+        return np.column_stack([t[u][c[:, j]] for j, t in enumerate(tables) for u in range(2)])
+
+    there = made(rng.integers(0, 6, (n, p)))
+
+    def gaps(c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        f = made(c)
+        heavy = ((f * weight[:, None]).T @ f - (there * weight[:, None]).T @ there) / n
+        heavy = heavy[np.ix_(main, main)] * (1 - np.eye(3))
+        return np.where(on, (f.T @ f - there.T @ there) / n, 0.0), heavy
+
+    def left(c: np.ndarray) -> float:
+        return sum(float((g**2).sum()) for g in gaps(c))
+
+    words = rng.integers(0, 2**63, 400).astype(np.uint64)
+    slow, taken = codes.copy(), 0
+    for word in words.tolist():
+        a = ((word >> 32) * n) >> 32
+        j = ((word & 0xFFFF) * p) >> 16
+        b = int(cluster[a]) * 8 + (((word * 0x9E3779B97F4A7C15) % 2**64) >> 24) % 8
+        trial = slow.copy()
+        trial[a, j], trial[b, j] = slow[b, j], slow[a, j]
+        if left(trial) < left(slow) - 1e-12:
+            slow, taken = trial, taken + 1
+    fast, features = codes.copy(), made(codes).astype(np.float32)
+    gap, heavy = gaps(codes)
+    moves = np.array([(j, j + 1, 0, 0) for j in range(p)], np.int64)
+    none, at = np.empty(0, np.int64), np.zeros(p + 1, np.int64)
+    done, _, total = repair_blocks(
+        features, first, fast, moves, np.zeros(1, np.int32), at, *pool_arrays(cluster), np.zeros(n, np.bool_),
+        none, np.zeros(p + 1, np.int64), *Clauses().arrays(), np.empty(0), at, gap, on, main, weight, heavy,
+        words, 0.0,
+    )  # fmt: skip
+    assert done == taken > 10
+    np.testing.assert_array_equal(fast, slow)
+    for got, want in zip((gap, heavy), gaps(slow), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)
+    assert total == pytest.approx(left(slow), abs=1e-5)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_repair_brings_moments_nearer_and_breaks_nothing(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -117,7 +175,7 @@ def test_a_repair_brings_moments_nearer_and_breaks_nothing(seed: int) -> None:
     words = rng.integers(0, 2**63, 30_000).astype(np.uint64)
     done, refused, left = repair_blocks(
         features, first, codes, moves, kind, at, *pool_arrays(pool), frozen, touched, touched_at,
-        *rules.arrays(), numbers, at, gap, words, 0.0,
+        *rules.arrays(), numbers, at, gap, *PLAIN, words, 0.0,
     )  # fmt: skip
     assert done > 50
     assert refused > 0

@@ -128,7 +128,8 @@ def repair_blocks(
     features: FeatureArray, first: IntArray, codes: CodeArray, moves: IntArray, kind: CodeArray,
     kind_at: IntArray, pool: IntArray, start: IntArray, members: IntArray, frozen: npt.NDArray[np.bool_],
     touched: IntArray, touched_at: IntArray, clause: IntArray, literals: IntArray, constants: FloatArray,
-    numbers: FloatArray, at: IntArray, gap: FloatArray, words: WordArray, goal: float,
+    numbers: FloatArray, at: IntArray, gap: FloatArray, on: npt.NDArray[np.bool_], main: IntArray,
+    weight: FloatArray, heavy: FloatArray, words: WordArray, goal: float,
 ) -> tuple[int, int, float]:  # fmt: skip
     """Exchange blocks between two rows of a pool wherever Σ gap² falls and no clause breaks that held.
 
@@ -136,16 +137,24 @@ def repair_blocks(
     of columns, pool, whether it must keep to one kind): with the last, both codes must be of one kind
     (``kind``: 0 and not 0, say), so that one column of a block can move by itself and leave its
     pattern. Clauses that a move touches are ``touched[touched_at[m]]`` … ``frozen`` rows stay as they are
-    in moves that touch clauses. Returns exchanges, those refused because of a clause, and Σ gap².
+    in moves that touch clauses. Where ``on`` isn't empty, it says which products of
+    features count (``gap`` is 0 elsewhere). ``heavy`` has the gaps of weighted mean products of the
+    features ``main``: with row weights w, an exchange changes them by (f_a − f_b)(w_b g_b − w_a g_a)/n; it
+    is empty where there are no weights. Returns exchanges, those refused because of a clause, and Σ gap²
+    (weighted ones included).
     """
     n, q = features.shape
     total = 0.0
     for u in range(q):
         for v in range(q):
             total += gap[u, v] * gap[u, v]
+    for x in range(main.size):
+        for y in range(main.size):
+            total += heavy[x, y] * heavy[x, y]
     done, refused = 0, 0
     other = np.empty(q)
     pull = np.empty(q)
+    weighted = np.empty(main.size)
     for t in range(words.size):
         if total <= goal:
             break
@@ -192,6 +201,27 @@ def repair_blocks(
             change += other[v] * pull[v]
             across += other[v] * other[v]
         change = 2.0 * change + steps * across
+        if on.size:
+            for u in range(lo, hi):  # the products that don't count
+                d = (np.float64(features[a, u]) - np.float64(features[b, u])) / n
+                spare = 0.0
+                for v in range(q):
+                    if not on[u, v]:
+                        spare += other[v] * other[v]
+                change -= d * d * spare
+        if main.size:
+            for y in range(main.size):
+                v = main[y]
+                weighted[y] = weight[b] * features[b, v] - weight[a] * features[a, v]
+                if lo <= v < hi:
+                    weighted[y] = 0.0
+            for x in range(main.size):
+                u = main[x]
+                if lo <= u < hi:
+                    d = (np.float64(features[a, u]) - np.float64(features[b, u])) / n
+                    for y in range(main.size):
+                        z = d * weighted[y]
+                        change += z * (2.0 * heavy[x, y] + z)
         if change >= 0.0:
             continue
         if tied:
@@ -213,10 +243,19 @@ def repair_blocks(
             d = (np.float64(features[a, u]) - np.float64(features[b, u])) / n
             if d != 0.0:
                 for v in range(q):
-                    gap[u, v] += d * other[v]
+                    if on.size == 0 or on[u, v]:
+                        gap[u, v] += d * other[v]
                 for v in range(q):
                     if v < lo or v >= hi:
                         gap[v, u] = gap[u, v]
+        for x in range(main.size):
+            u = main[x]
+            if lo <= u < hi:
+                d = (np.float64(features[a, u]) - np.float64(features[b, u])) / n
+                for y in range(main.size):
+                    if main[y] < lo or main[y] >= hi:
+                        heavy[x, y] += d * weighted[y]
+                        heavy[y, x] = heavy[x, y]
         for u in range(lo, hi):
             features[a, u], features[b, u] = features[b, u], features[a, u]
         total += 2.0 * change

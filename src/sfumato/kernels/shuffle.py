@@ -263,20 +263,18 @@ _FEW = 64  # members of a cluster up to which every row is compared with every r
 @nb.njit(nogil=True, cache=True)
 def whole_records(
     own: CodeArray, dealt: CodeArray, start: IntArray, rare: npt.NDArray[np.bool_], at: IntArray
-) -> tuple[int, int]:
-    """Dealt rows that are a whole record of their cluster; rows with three or more rare values of one.
+) -> IntArray:
+    """By cluster, the dealt rows that are a whole record of it; those with three or more rare values of one.
 
     ``rare`` has the levels of all columns one after another, column j's from ``at[j]`` on. In a large cluster
     a row is compared with the records alone that share its hash, or one of its rare values.
     """
     p = own.shape[1]
-    whole, three = 0, 0
+    out = np.zeros((start.size - 1, 2), np.int64)
     for g in range(start.size - 1):
         low, high = start[g], start[g + 1]
         if high - low > _FEW:
-            more, others = _whole_in_large(own[low:high], dealt[low:high], rare, at)
-            whole += more
-            three += others
+            out[g, 0], out[g, 1] = _whole_in_large(own[low:high], dealt[low:high], rare, at)
             continue
         for r in range(low, high):
             is_whole, is_three = False, False
@@ -289,9 +287,9 @@ def whole_records(
                             shared += 1
                 is_whole |= same == p
                 is_three |= shared >= 3
-            whole += is_whole
-            three += is_three
-    return whole, three
+            out[g, 0] += is_whole
+            out[g, 1] += is_three
+    return out
 
 
 @nb.njit(nogil=True, cache=True)

@@ -41,12 +41,15 @@ class Levels:
     missing: npt.NDArray[np.bool_]
     values: dict[str, pl.Series]
     ordered: bool
+    aim: npt.NDArray[np.float32] | None = None
+    """Each record's number before it was averaged with its neighbours, standardised (0 where it is missing):
+    what moments are to be near to. None where no number was."""
 
     def __len__(self) -> int:
         return len(self.counts)
 
     def with_codes(self, codes: CodeArray) -> Levels:
-        return replace(self, codes=codes)
+        return replace(self, codes=codes, aim=None)
 
 
 def levels_of(data: Microdata, column: str, riders: Sequence[str] = ()) -> Levels:
@@ -160,7 +163,9 @@ def blurred(levels: Levels, least: int, *, step: float | None = None, ordinal: b
         for i in rare:
             fresh[i] = number[common[np.abs(number[common] - number[i]).argmin()]]
     wanted = fresh[inverse]
-    return _with_numbers(levels, there, wanted)
+    was = dict(named_features(levels)).get("value")
+    aim = None if was is None else was.astype(np.float32)[levels.codes]
+    return replace(_with_numbers(levels, there, wanted), aim=aim)
 
 
 def _middle(numbers: FloatArray, counts: IntArray, group: IntArray, one: int) -> float:
@@ -232,11 +237,20 @@ def features(levels: Levels, *, cuts: Sequence[float] = ()) -> list[FloatArray]:
     that is neither rare nor the rule). Of a category: being at each of its most frequent levels. All have
     mean 0 and variance 1; a constant one is left out.
     """
+    return [f for _, f in named_features(levels, cuts=cuts)]
+
+
+def named_features(
+    levels: Levels, *, cuts: Sequence[float] = (), square: bool = False
+) -> list[tuple[str, FloatArray]]:
+    """The same, each with what it is: value, score, cut, missing, zero, level; with ``square``, a number's
+    square too, last."""
     counts = levels.counts
     if not levels.ordered:
-        return _kept([_level(levels, i) for i in _frequent(levels)], counts)
+        return _kept([("level", _level(levels, i)) for i in _frequent(levels)], counts)
     there = np.isfinite(levels.numbers)
-    parts = []
+    parts: list[tuple[str, FloatArray]] = []
+    squares: list[tuple[str, FloatArray]] = []
     if counts[there].any():
         from scipy.special import ndtri
 
@@ -244,20 +258,24 @@ def features(levels: Levels, *, cuts: Sequence[float] = ()) -> list[FloatArray]:
         known = int(own.sum())
         centre = float((levels.numbers[there] * (counts[there] / known)).sum())
         rank = (np.cumsum(own) - (own - 1) / 2) / (known + 1)
+        value = np.where(there, levels.numbers - centre, 0.0)
         parts = [
-            np.where(there, levels.numbers - centre, 0.0),
-            np.where(there, ndtri(np.where(there, rank, 0.5)), 0.0),
-            *(np.where(there, rank > c, c < 0.5).astype(np.float64) for c in cuts),
+            ("value", value),
+            ("score", np.where(there, ndtri(np.where(there, rank, 0.5)), 0.0)),
+            *(("cut", np.where(there, rank > c, c < 0.5).astype(np.float64)) for c in cuts),
         ]
-    return [*_kept(parts, counts), *_kept(flags(levels), counts)]
+        if square:
+            size = float(np.abs(value).max())
+            squares = [("square", (value / size) ** 2 if size else value)]
+    return [*_kept(parts, counts), *_kept(_flags(levels), counts), *_kept(squares, counts)]
 
 
-def flags(levels: Levels) -> list[FloatArray]:
+def _flags(levels: Levels) -> list[tuple[str, FloatArray]]:
     """Whether a level is missing, and whether it is 0, where that is neither rare nor the rule."""
     total = levels.counts.sum()
     return [
-        flag.astype(np.float64)
-        for flag in (levels.missing, levels.numbers == 0.0)
+        (name, flag.astype(np.float64))
+        for name, flag in (("missing", levels.missing), ("zero", levels.numbers == 0.0))
         if _FLAG_SHARE < float(levels.counts[flag].sum()) / total < 1 - _FLAG_SHARE
     ]
 
@@ -266,14 +284,10 @@ def points(columns: Sequence[Levels], records: IntArray) -> npt.NDArray[np.float
     """Where these records stand: alike records are near. One column counts about as much as another."""
     made: list[tuple[Levels, FloatArray]] = []
     for one in columns:
-        if one.ordered:
-            flagged = len(_kept(flags(one), one.counts))
-            found = features(one)
-            plain = len(found) - flagged
-            made += [(one, f / np.sqrt(2.0) if i < plain else f / 2.0) for i, f in enumerate(found)]
-        else:
-            found = features(one)
-            made += [(one, f / np.sqrt(len(found))) for f in found]
+        found = named_features(one)
+        for kind, f in found:
+            half = 4.0 if kind in ("missing", "zero") else 2.0
+            made.append((one, f / np.sqrt(half if one.ordered else len(found))))
     out = np.empty((len(records), len(made)), np.float32)
     for u, (one, feature) in enumerate(made):
         out[:, u] = feature.astype(np.float32)[one.codes[records]]
@@ -299,6 +313,6 @@ def _standard(values: FloatArray, counts: IntArray) -> FloatArray:
     return (values - mean) / spread if spread > 1e-12 * max(abs(mean), 1e-300) else np.zeros(len(values))
 
 
-def _kept(parts: Sequence[FloatArray], counts: IntArray) -> list[FloatArray]:
-    made = [_standard(p, counts) for p in parts]
-    return [p for p in made if p.any()]
+def _kept(parts: Sequence[tuple[str, FloatArray]], counts: IntArray) -> list[tuple[str, FloatArray]]:
+    made = [(name, _standard(p, counts)) for name, p in parts]
+    return [(name, p) for name, p in made if p.any()]

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from sfumato.data.microdata import FloatArray, IntArray
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray
 from sfumato.draws import Draws
 from sfumato.stats.levels import CodeArray, Levels
 
@@ -57,37 +57,60 @@ class Wholes:
     rows: int
 
 
-def wholes(
-    columns: Sequence[Levels], own: CodeArray, dealt: CodeArray, cluster: IntArray, draws: Draws
-) -> Wholes:
-    """Counted in the whole file, or in clusters taken evenly from a large one."""
-    from sfumato.kernels.shuffle import deal_column, whole_records
+def by_chance(columns: Sequence[Levels], own: CodeArray, cluster: IntArray, draws: Draws) -> FloatArray:
+    """Both counts in independent deals of the same clusters."""
+    from sfumato.kernels.shuffle import deal_column
 
-    p = own.shape[1]
     keep = _some_clusters(cluster)
-    own, dealt, cluster = own[keep], dealt[keep], cluster[keep]
-    _, cluster = np.unique(cluster, return_inverse=True)
-    start = np.concatenate([[0], np.cumsum(np.bincount(cluster))])
-    rare = np.concatenate([c.counts < RARE for c in columns])
-    at = np.concatenate([[0], np.cumsum([len(c) for c in columns])]).astype(np.int64)
-    found = np.array(whole_records(own, dealt, start, rare, at), dtype=np.float64)
-    chance = np.empty((DEALS, 2))
+    own, cluster = own[keep], cluster[keep]
+    start = _starts(cluster)
+    out = np.empty((DEALS, 2))
     other = np.empty_like(own)
     for turn in range(DEALS):
-        for j in range(p):
-            lot = draws.stream(columns[j].name, stratum=str(turn), purpose="audit").uniform(0, len(own))
+        for j, one in enumerate(columns):
+            lot = draws.stream(one.name, stratum=str(turn), purpose="audit").uniform(0, len(own))
             column = np.empty(len(own), np.int32)
             deal_column(np.ascontiguousarray(own[:, j]), start, lot, column)
             other[:, j] = column
-        chance[turn] = whole_records(own, other, start, rare, at)
+        out[turn] = _counts(columns, own, other, start).sum(axis=0)
+    return out
+
+
+def wholes(
+    columns: Sequence[Levels], own: CodeArray, dealt: CodeArray, cluster: IntArray, chance: FloatArray
+) -> Wholes:
+    """Counted in the whole file, or in clusters taken evenly from a large one."""
+    keep = _some_clusters(cluster)
+    own, dealt, cluster = own[keep], dealt[keep], cluster[keep]
+    whole, three = _counts(columns, own, dealt, _starts(cluster)).sum(axis=0)
     return Wholes(
-        int(found[0]),
-        int(found[1]),
+        int(whole),
+        int(three),
         float(chance[:, 0].mean()),
         float(chance[:, 1].mean()),
-        too_many(found[0], chance[:, 0]) or too_many(found[1], chance[:, 1]),
+        too_many(float(whole), chance[:, 0]) or too_many(float(three), chance[:, 1]),
         len(own),
     )
+
+
+def tight_clusters(
+    columns: Sequence[Levels], own: CodeArray, dealt: CodeArray, cluster: IntArray
+) -> BoolArray:
+    """The clusters with a row that is a whole record, or holds three rare values of one."""
+    return np.asarray(_counts(columns, own, dealt, _starts(cluster)).any(axis=1))
+
+
+def _counts(columns: Sequence[Levels], own: CodeArray, dealt: CodeArray, start: IntArray) -> IntArray:
+    from sfumato.kernels.shuffle import whole_records
+
+    rare = np.concatenate([c.counts < RARE for c in columns])
+    at = np.concatenate([[0], np.cumsum([len(c) for c in columns])]).astype(np.int64)
+    return np.asarray(whole_records(own, dealt, start, rare, at))
+
+
+def _starts(cluster: IntArray) -> IntArray:
+    """Where each cluster begins, these cluster by cluster."""
+    return np.flatnonzero(np.diff(cluster, prepend=-1, append=-1)).astype(np.int64)
 
 
 def too_many(found: float, chance: FloatArray) -> bool:

@@ -163,9 +163,10 @@ def repaired(
         np.array(moves, np.int64), kind, kind_at, between.of, between.start, between.members, frozen,
         touched, touched_at, *rules.arrays(), numbers, at,
     )  # fmt: skip
+    none = (np.empty((0, 0), np.bool_), np.empty(0, np.int64), np.empty(0), np.empty((0, 0)))
     for turn in range(TRIES // _ROUND):
         words = stream.bits(turn * _ROUND * n, _ROUND * n)
-        done, no, now_left = work(now, first, codes, *fixed, gap, words, goal)
+        done, no, now_left = work(now, first, codes, *fixed, gap, *none, words, goal)
         exchanges, refused = exchanges + done, refused + no
         if now_left <= goal or now_left > (1 - _SLOW) * left:
             break

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from sfumato.data.microdata import FloatArray, IntArray
+from sfumato.data.microdata import BoolArray, FloatArray, IntArray
 from sfumato.draws import Draws
-from sfumato.masks.cluster_shuffle.edited import Edited
+from sfumato.masks.cluster_shuffle.edited import Edited, without_edits
+from sfumato.masks.cluster_shuffle.keeping import FeatureArray, Kept
 from sfumato.parallel import in_threads
-from sfumato.stats.levels import CUTS, CodeArray, Levels, features, scores
+from sfumato.stats.levels import CodeArray
 
-Keep = Literal["pairs", "moments", "values", "none"]
-"""What is kept, from much to nothing; ``values`` are moments of values, without scores and flags."""
-
-MOST_KEPT: Final = 0.1
-"""Kept numbers a cell, at most: with more of them a repair can rebuild whole people."""
 TRIES: Final = 240
 """Exchanges tried a record, at most."""
 _ROUND: Final = 4
@@ -52,33 +49,6 @@ class Dealt:
     """Rows whose edited columns stay together, where nothing else would keep an edit."""
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What is kept of each column: tables of features by level, and how many cross moments they make."""
-
-    keep: Keep
-    tables: tuple[tuple[FloatArray, ...], ...]
-    scores: tuple[FloatArray, ...]
-
-    @property
-    def numbers(self) -> int:
-        """Cross moments and pooled correlations of one region."""
-        if self.keep == "none":
-            return 0
-        sizes = [len(t) for t in self.tables]
-        p = len(sizes)
-        return (sum(sizes) ** 2 - sum(s * s for s in sizes)) // 2 + p * (p - 1) // 2
-
-
-def kept(columns: Sequence[Levels], keep: Keep) -> Kept:
-    if keep == "none":
-        return Kept(keep, tuple(() for _ in columns), ())
-    cuts = CUTS if keep == "pairs" else ()
-    few = keep == "values"
-    tables = tuple(tuple(features(c, cuts=cuts)[: 1 if few else None]) for c in columns)
-    return Kept(keep, tables, tuple(scores(c) for c in columns))
-
-
 def regions(sizes: IntArray, part: IntArray, least: int) -> list[Region]:
     """Runs of clusters: the parts of the file, small neighbours joined until they have ``least`` records.
 
@@ -97,39 +67,56 @@ def regions(sizes: IntArray, part: IntArray, least: int) -> list[Region]:
     return [Region(a, b) for a, b in zip([0, *cuts[:-1]], cuts, strict=True)]
 
 
-def deal_all(
-    codes: CodeArray, cluster: IntArray, found: Sequence[Region], what: Kept, names: Sequence[str],
-    draws: Draws, edits: Edited | None = None,
+@dataclass(frozen=True)
+class Work:
+    """What all regions are dealt from: rows stand cluster by cluster."""
+
+    codes: CodeArray
+    """The original's."""
+    cluster: IntArray
+    names: tuple[str, ...]
+    aims: tuple[npt.NDArray[np.float32] | None, ...]
+    """By column, the rows' numbers before they were blurred."""
+    edits: Edited | None = None
+
+
+def deal_all(work: Work, found: Sequence[Region], what: Kept, draws: Draws) -> list[Dealt]:
+    """Every region, dealt and repaired."""
+    return in_threads(lambda at: _dealt_and_repaired(work, found[at], at, what, draws), range(len(found)))
+
+
+def deal_again(
+    work: Work, found: Sequence[Region], what: Kept, dealt: Sequence[Dealt], draws: Draws, turn: int,
+    clusters: BoolArray,
 ) -> list[Dealt]:  # fmt: skip
-    """Every region, dealt and repaired; ``codes`` are the original's, rows cluster by cluster."""
-    return in_threads(
-        lambda at: _deal(
-            codes[found[at].begin : found[at].end],
-            cluster[found[at].begin : found[at].end],
-            found[at].begin,
-            what,
-            names,
-            draws,
-            at,
-            edits,
-        ),
-        range(len(found)),
-    )
+    """The same, but these clusters anew by other lots, and not repaired; ``what`` is kept of the others."""
+
+    def one(at: int) -> Dealt:
+        region, was = found[at], dealt[at]
+        rows = clusters[work.cluster[region.begin : region.end]]
+        if not rows.any():
+            return was
+        fresh, fixed = _deal(work, region, at, what, draws, str(turn))
+        codes = np.where(rows[:, None], fresh, was.codes)
+        gaps = _gaps(work, region, what, what.features(codes), what.row_weights(codes))
+        return Dealt(codes, was.exchanges, *_errors(*gaps, what), max(was.together, int(fixed.sum())))
+
+    return in_threads(one, range(len(found)))
 
 
 def _deal(
-    codes: CodeArray, cluster: IntArray, begin: int, what: Kept, names: Sequence[str], draws: Draws, at: int,
-    edits: Edited | None,
-) -> Dealt:  # fmt: skip
+    work: Work, region: Region, at: int, what: Kept, draws: Draws, turn: str = ""
+) -> tuple[CodeArray, BoolArray]:
+    """A region's codes dealt and mended, and the rows whose edited columns stay together."""
     from sfumato.kernels import shuffle
 
+    codes, cluster = work.codes[region.begin : region.end], work.cluster[region.begin : region.end]
     n, p = codes.shape
-    own = (cluster - cluster[0]).astype(np.int32)
-    start = np.concatenate([[0], np.cumsum(np.bincount(own))])
+    start = _starts(cluster)
     lots = np.empty((p, n))
-    for j, name in enumerate(names):
-        lots[j] = draws.stream(name, purpose="deal").normal(begin, n)
-    if what.keep != "none":
+    for j, name in enumerate(work.names):
+        lots[j] = draws.stream(name, stratum=turn, purpose="deal").normal(region.begin, n)
+    if what.tied:
         ranked = np.empty((n, p), np.float32)
         for j in range(p):
             ranked[:, j] = what.scores[j].astype(np.float32)[codes[:, j]]
@@ -139,43 +126,74 @@ def _deal(
         column = np.empty(n, np.int32)
         shuffle.deal_column(np.ascontiguousarray(codes[:, j]), start, lots[j], column)
         out[:, j] = column
-    del lots
-    together = 0
-    if edits is not None:
-        fixed = edits.mended(codes, out, own, start, draws.stream(stratum=str(at), purpose="mend"))
-        together = int(fixed.sum())
+    if work.edits is None:
+        return out, np.zeros(n, np.bool_)
+    stream = draws.stream(stratum=f"{at} {turn}".strip(), purpose="mend")
+    return out, work.edits.mended(codes, out, _numbered(cluster), start, stream)
+
+
+def _dealt_and_repaired(work: Work, region: Region, at: int, what: Kept, draws: Draws) -> Dealt:
+    from sfumato.kernels import shuffle
+
+    out, fixed = _deal(work, region, at, what, draws)
     if what.keep == "none":
-        return Dealt(out, 0, 0.0, 0.0, together)
-    first = np.concatenate([[0], np.cumsum([len(t) for t in what.tables])]).astype(np.int64)
-    wanted, now = _features(codes, what, first), _features(out, what, first)
-    gap = shuffle.moment_gap(now, wanted)
-    del wanted
-    shuffle.own_pairs_off(gap, first)
-    count = max(int(first[-1] ** 2 - (np.diff(first) ** 2).sum()), 1)  # entries of gap that matter
-    goal = count * _GOAL**2 / n
+        return Dealt(out, 0, 0.0, 0.0, int(fixed.sum()))
+    now, weight = what.features(out), what.row_weights(out)
+    gap, heavy = _gaps(work, region, what, now, weight)
+    cluster = work.cluster[region.begin : region.end]
+    own, start, n = _numbered(cluster), _starts(cluster), len(cluster)
+    goal = _entries(what) * _GOAL**2 / n
     stream = draws.stream(stratum=str(at), purpose="repair")
     exchanges, left = 0, np.inf
+    rules = work.edits or (None if what.plain else without_edits(out.shape[1]))
     for turn in range(TRIES // _ROUND):
         words = stream.bits(turn * _ROUND * n, _ROUND * n)
-        if edits is None:
-            done, now_left = shuffle.repair(now, first, out, own, start, gap, words, goal)
+        if rules is None:
+            done, now_left = shuffle.repair(now, what.first, out, own, start, gap, words, goal)
         else:
-            done, now_left = edits.repaired(now, first, out, own, start, fixed, gap, words, goal)
+            done, now_left = rules.repaired(
+                now, what, out, own, start, fixed, gap, weight, heavy, words, goal
+            )
         exchanges += done
         if now_left <= goal or now_left > (1 - _SLOW) * left:
             break
         left = now_left
-    rms, worst = float(np.sqrt((gap**2).sum() / count)), float(np.abs(gap).max(initial=0.0))
-    return Dealt(out, exchanges, rms, worst, together)
+    return Dealt(out, exchanges, *_errors(gap, heavy, what), int(fixed.sum()))
 
 
-def _features(
-    codes: CodeArray, what: Kept, first: IntArray
-) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    out = np.empty((len(codes), int(first[-1])), np.float32)
-    u = 0
-    for j, tables in enumerate(what.tables):
-        for table in tables:
-            out[:, u] = table.astype(np.float32)[codes[:, j]]
-            u += 1
-    return out
+# -- how near -------------------------------------------------------------------------------------
+
+
+def _gaps(
+    work: Work, region: Region, what: Kept, now: FeatureArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    codes = work.codes[region.begin : region.end]
+    aims = [None if a is None else a[region.begin : region.end] for a in work.aims]
+    return what.gaps(now, weight, what.features(codes, aims), what.row_weights(codes))
+
+
+def _errors(gap: FloatArray, heavy: FloatArray, what: Kept) -> tuple[float, float]:
+    """The rms and the largest error of a moment."""
+    rms = np.sqrt(((gap**2).sum() + (heavy**2).sum()) / _entries(what))
+    return float(rms), largest(gap, heavy)
+
+
+def largest(gap: FloatArray, heavy: FloatArray) -> float:
+    """The largest change of a moment, weighted ones included."""
+    return max(float(np.abs(gap).max(initial=0.0)), float(np.abs(heavy).max(initial=0.0)))
+
+
+def _entries(what: Kept) -> int:
+    """How many entries of the gaps matter."""
+    m = len(what.main)
+    return max(int(what.on.sum()) + m * (m - 1), 1)
+
+
+def _numbered(cluster: IntArray) -> CodeArray:
+    """Clusters from 0 on, these cluster by cluster."""
+    return np.cumsum(np.diff(cluster, prepend=cluster[:1]) != 0).astype(np.int32)
+
+
+def _starts(cluster: IntArray) -> IntArray:
+    """Where each cluster begins, these cluster by cluster."""
+    return np.flatnonzero(np.diff(cluster, prepend=-1, append=-1)).astype(np.int64)

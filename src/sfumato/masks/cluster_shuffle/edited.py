@@ -12,6 +12,7 @@ from sfumato.data.edits import Edit
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray
 from sfumato.draws import Stream
 from sfumato.masks.cluster_shuffle.clauses import Clauses, add_edits
+from sfumato.masks.cluster_shuffle.keeping import Kept
 from sfumato.stats.levels import CodeArray, Levels
 
 _MENDS: Final = 400
@@ -51,24 +52,33 @@ class Edited:
         return fixed
 
     def repaired(
-        self, features: Any, first: IntArray, codes: CodeArray, cluster: CodeArray, start: IntArray,
-        fixed: BoolArray, gap: FloatArray, words: Any, goal: float,
+        self, features: Any, what: Kept, codes: CodeArray, cluster: CodeArray, start: IntArray,
+        fixed: BoolArray, gap: FloatArray, weight: FloatArray, heavy: FloatArray, words: Any, goal: float,
     ) -> tuple[int, float]:  # fmt: skip
-        """As ``kernels.shuffle.repair``, but no exchange breaks an edit that held."""
+        """As ``kernels.shuffle.repair``, but no exchange breaks an edit that held; moments of some pairs
+        of features only, and weighted ones, are kept where ``what`` says so."""
         from sfumato.kernels.blocks import repair_blocks
 
-        p = codes.shape[1]
-        moves = np.array([(j, j + 1, 0, 0) for j in range(p)], np.int64)
-        touching = [self.rules.touching(j, j + 1) for j in range(p)]
+        # What weights have to do with the others changes when the others move.
+        tries = [j for j in range(codes.shape[1]) if j != what.weight]
+        moves = np.array([(j, j + 1, 0, 0) for j in tries], np.int64)
+        touching = [self.rules.touching(j, j + 1) for j in tries]
         touched = np.array([c for own in touching for c in own], np.int64)
         touched_at = np.concatenate([[0], np.cumsum([len(c) for c in touching])]).astype(np.int64)
         kind = np.zeros(1, np.int32)
         work: Callable[..., tuple[int, int, float]] = repair_blocks
+        on = np.empty((0, 0), np.bool_) if what.plain else what.on
         done, _, left = work(
-            features, first, codes, moves, kind, self.at, *_pool(cluster, start), fixed, touched, touched_at,
-            *self.rules.arrays(), self.numbers, self.at, gap, words, goal,
+            features, what.first, codes, moves, kind, self.at, *_pool(cluster, start), fixed, touched,
+            touched_at, *self.rules.arrays(), self.numbers, self.at, gap, on, what.main, weight, heavy, words,
+            goal,
         )  # fmt: skip
         return done, left
+
+
+def without_edits(columns: int) -> Edited:
+    """No edits at all: for a repair that keeps more than plain moments."""
+    return Edited(Clauses(), np.empty(0), np.zeros(columns + 1, np.int64))
 
 
 def _pool(cluster: CodeArray, start: IntArray) -> tuple[IntArray, IntArray, IntArray]:

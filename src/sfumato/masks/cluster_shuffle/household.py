@@ -26,7 +26,7 @@ from sfumato.masks.cluster_shuffle.block_deal import (
 )
 from sfumato.masks.cluster_shuffle.blocks import Wide
 from sfumato.masks.cluster_shuffle.clauses import Clauses, add_edits, of_families
-from sfumato.masks.cluster_shuffle.deal import MOST_KEPT
+from sfumato.masks.cluster_shuffle.keeping import MOST_KEPT
 from sfumato.masks.cluster_shuffle.reading import Households, read
 from sfumato.masks.cluster_shuffle.register import people
 from sfumato.masks.cluster_shuffle.rules import added_up, divided, total_of

@@ -13,10 +13,11 @@ from sfumato.contract.guarantees import Guarantee
 from sfumato.data.edit_check import broken, edits_of
 from sfumato.data.edits import Edit
 from sfumato.data.following import following
-from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.microdata import IntArray, Microdata
 from sfumato.data.rules import broken_sums
 from sfumato.errors import counted
-from sfumato.masks.cluster_shuffle.deal import Keep, kept
+from sfumato.masks.cluster_shuffle.deal import largest
+from sfumato.masks.cluster_shuffle.keeping import Kept, kept
 from sfumato.masks.cluster_shuffle.settings import Settings
 from sfumato.parallel import in_threads
 from sfumato.stats.clusters import digests
@@ -36,7 +37,7 @@ def promises(mask: Settings, data: Microdata, log: pl.DataFrame) -> list[Guarant
         SameInClusters(told.dealt, mask.blur, log, files),
     ]
     if "kept" in log.columns and log["kept"][0] != "none":
-        out.append(MomentsNear(log, files))
+        out.append(MomentsNear(log, files, data.schema.weight))
     out += [RuleAsOften(total, parts) for total, parts in told.totals]
     out += edit_promises(mask, data)
     return out
@@ -154,6 +155,7 @@ class MomentsNear(Guarantee):
 
     log: pl.DataFrame
     files: _Files
+    weight: str | None = None
 
     @cached_property
     def stated(self) -> float:
@@ -168,37 +170,23 @@ class MomentsNear(Guarantee):
         coded = self.files.coded(before, after)
         if any(len(one) != len(two) for one, two in coded):
             return "a column has other values than before"
-        keep: Keep = self.log["kept"][0]
         region = self.log["region"].to_numpy().astype(np.int64)
-        tables = kept([one for one, _ in coded], keep).tables
+        what = kept([one for one, _ in coded], self.log["kept"][0], self.weight, more=self.log["more"][0])
         order = np.argsort(region, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(region))[:-1]):
             allowed = float(self.log["moment_error"][int(rows[0])]) + _ROUNDING
-            off = _largest_gap(coded, tables, rows)
+            off = _largest_gap(coded, what, rows)
             if not off <= allowed:
                 return f"a cross moment is off by {off:.3g}, more than {allowed:.3g}"
         return None
 
 
-def _largest_gap(
-    coded: Sequence[tuple[Levels, Levels]], tables: Sequence[Sequence[FloatArray]], rows: IntArray
-) -> float:
-    """The largest change of a mean product of two columns' features among these records."""
-    from sfumato.kernels.shuffle import moment_gap
-
-    owner = np.concatenate([[j] * len(t) for j, t in enumerate(tables)]).astype(np.int64)
-    sides = []
-    for side in (0, 1):
-        made = np.empty((len(rows), len(owner)), np.float32)
-        u = 0
-        for pair, own in zip(coded, tables, strict=True):
-            for table in own:
-                made[:, u] = table.astype(np.float32)[pair[side].codes[rows]]
-                u += 1
-        sides.append(made)
-    gap = np.abs(moment_gap(sides[1], sides[0]))
-    gap[owner[:, None] == owner[None, :]] = 0.0
-    return float(gap.max(initial=0.0))
+def _largest_gap(coded: Sequence[tuple[Levels, Levels]], what: Kept, rows: IntArray) -> float:
+    """The largest change of a kept mean product of two columns' features among these records."""
+    before, after = (np.column_stack([pair[side].codes[rows] for pair in coded]) for side in (0, 1))
+    aims = [None if one.aim is None else one.aim[rows] for one, _ in coded]
+    now, then = what.features(after), what.features(before, aims)
+    return largest(*what.gaps(now, what.row_weights(after), then, what.row_weights(before)))
 
 
 @dataclass(frozen=True)

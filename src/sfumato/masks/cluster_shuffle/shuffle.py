@@ -15,17 +15,9 @@ from sfumato.data.rules import RatioOf
 from sfumato.draws import Draws
 from sfumato.errors import MaskError
 from sfumato.masks.cluster_shuffle import audit
-from sfumato.masks.cluster_shuffle.deal import (
-    MOST_KEPT,
-    Dealt,
-    Keep,
-    Kept,
-    Region,
-    deal_all,
-    kept,
-    regions,
-)
+from sfumato.masks.cluster_shuffle.deal import Dealt, Region, Work, deal_again, deal_all, regions
 from sfumato.masks.cluster_shuffle.edited import edited
+from sfumato.masks.cluster_shuffle.keeping import MOST_KEPT, Keep, Kept, kept
 from sfumato.masks.cluster_shuffle.register import people
 from sfumato.masks.cluster_shuffle.rules import added_up, divided, total_of
 from sfumato.masks.cluster_shuffle.settings import Settings
@@ -36,6 +28,10 @@ from sfumato.stats.relations import relations
 
 _LADDER: tuple[Keep, ...] = ("pairs", "moments", "values", "none")
 _LEAST_REGION = 4096
+_MOST_LOOSE = 0.25
+"""In how many clusters, at most, nothing is repaired because a repair put people together again."""
+_LOOSENED = 8
+"""How often clusters are dealt anew before less is kept in all."""
 
 
 def shuffled(mask: Settings, data: Microdata, draws: Draws, notes: Notes) -> Microdata:
@@ -107,11 +103,13 @@ def _dealt(
     notes: Notes,
 ) -> tuple[list[Region], list[Dealt], Kept]:
     n, p = codes.shape
-    cluster = partition.label[partition.rows]
-    names = [c.name for c in columns]
-    edits = edited(columns, edits_of(data.schema))
+    aims = tuple(None if c.aim is None else c.aim[partition.rows] for c in columns)
+    names = tuple(c.name for c in columns)
+    work = Work(codes, partition.label[partition.rows], names, aims, edited(columns, edits_of(data.schema)))
     for keep in _LADDER[_LADDER.index(mask.keep) :]:
-        what = kept(columns, keep)
+        what = kept(columns, keep, data.schema.weight)
+        if what.numbers > MOST_KEPT * n * p:
+            what = kept(columns, keep, more=False)
         least = int(np.ceil(what.numbers / (MOST_KEPT * p)))
         if least > n:
             notes.warn(
@@ -120,11 +118,10 @@ def _dealt(
             )
             continue
         found = regions(partition.sizes, partition.part, max(least, _LEAST_REGION))
-        dealt = deal_all(codes, cluster, found, what, names, draws, edits)
-        together = np.concatenate([d.codes for d in dealt])
-        counted = audit.wholes(columns, codes, together, cluster, draws)
+        dealt, counted, loose = _loosened(work, columns, found, what, draws)
         for name in ("whole", "whole_by_chance", "three", "three_by_chance", "rows"):
             notes.figure(f"audit_{name}", getattr(counted, name))
+        notes.figure("clusters_without_repair", loose)
         if keep == "none" or not counted.too_many:
             return found, dealt, what
         notes.warn(
@@ -133,6 +130,28 @@ def _dealt(
             "by chance): less was kept"
         )
     raise AssertionError("the last keep always ends the loop")
+
+
+def _loosened(
+    work: Work, columns: Sequence[Levels], found: Sequence[Region], what: Kept, draws: Draws
+) -> tuple[list[Dealt], audit.Wholes, int]:
+    """The regions dealt. Where the repair puts too many people together again, the clusters where it does are
+    dealt anew and not repaired, if these are few; also told are what is counted then, and how many
+    clusters these are."""
+    chance = audit.by_chance(columns, work.codes, work.cluster, draws)
+    dealt = deal_all(work, found, what, draws)
+    loose = np.zeros(int(work.cluster[-1]) + 1, np.bool_)
+    for turn in range(_LOOSENED + 1):
+        codes = np.concatenate([d.codes for d in dealt])
+        counted = audit.wholes(columns, work.codes, codes, work.cluster, chance)
+        if what.keep == "none" or not counted.too_many or turn == _LOOSENED:
+            break
+        tight = audit.tight_clusters(columns, work.codes, codes, work.cluster)
+        loose |= tight
+        if loose.mean() > _MOST_LOOSE:
+            break
+        dealt = deal_again(work, found, what, dealt, draws, turn + 1, tight)
+    return dealt, counted, int(loose.sum())
 
 
 def _places(partition: Partition, draws: Draws) -> IntArray:
@@ -169,6 +188,8 @@ def _note(
     notes.figure("link_bound", len(sizes) / n)
     notes.figure("worst_link_bound", float(1 / sizes.min()))
     notes.figure("kept", what.keep)
+    if data.schema.weight in {c.name for c in columns}:
+        notes.figure("weighted_moments_kept", what.weights is not None)
     notes.figure("regions", len(found))
     notes.figure("kept_numbers_a_cell", max(what.numbers / ((r.end - r.begin) * p) for r in found))
     notes.figure("exchanges", sum(d.exchanges for d in dealt))
@@ -223,6 +244,7 @@ def _note(
                 "region": region[partition.label].astype(np.uint32),
                 "moment_error": error[region[partition.label]],
                 "kept": pl.Series([what.keep]).new_from_index(0, n),
+                "more": pl.Series([what.more]).new_from_index(0, n),
             }
         )
     )
