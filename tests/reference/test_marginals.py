@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.cells import CellTable, combinations_up_to
 from sfumato.cells import marginals as module
-from sfumato.cells.marginals import marginals, unsafe_at
-from sfumato.kernels.marginals import counted, flag_rare, judged, packed_codes, summed_over
+from sfumato.cells.marginals import marginals
+from sfumato.kernels.marginals import counted, judged, least_of, packed_codes, sliced, summed_over, widened
 
 
 def slow(rows: list[tuple[object, ...]], names: list[str], key_sets: list[tuple[str, ...]], tolerance: int):
@@ -45,7 +45,7 @@ def test_every_key_set_as_counted_by_hand(rows, tolerance, dimension, recoded) -
     seen = [(a, b // 2 if recoded else b, c, d) for a, b, c, d in rows]
     key_sets = combinations_up_to(names, dimension)
     wanted, unsafe = slow(seen, names, key_sets, tolerance)
-    found = marginals(table, classes, tolerance, key_sets)
+    found = marginals(table, classes, tolerance, key_sets, (2, 3, 9))
     got = list(
         zip(
             found.combinations.tolist(),
@@ -57,8 +57,7 @@ def test_every_key_set_as_counted_by_hand(rows, tolerance, dimension, recoded) -
     )
     assert got == wanted
     assert found.records_unsafe == unsafe
-    other = [slow(seen, names, key_sets, t)[1] for t in (2, 3, 9)]
-    assert unsafe_at(table, classes, (2, 3, 9), key_sets) == other
+    assert found.unsafe_at == {t: slow(seen, names, key_sets, t)[1] for t in (2, 3, 9, tolerance)}
     assert found.levels["B"] == len({row[1] for row in seen})
     shares = np.array(list(Counter(row[1] for row in seen).values())) / len(seen)
     assert found.entropy["B"] == pytest.approx(float(-(shares * np.log2(shares)).sum()), abs=1e-12)
@@ -77,21 +76,54 @@ def test_tables_too_large_to_be_held_whole(monkeypatch: pytest.MonkeyPatch) -> N
     assert found.records_unsafe == unsafe
 
 
-def test_missing_values_match_anything_as_everywhere() -> None:
-    frame = pl.DataFrame({"A": [1, 1, None, 2, 2, 3], "B": ["x", "y", "x", None, "y", "y"]})
-    table = CellTable.of(sf.Microdata(frame), ["A", "B"])
-    rows = list(frame.iter_rows())
+def slow_wild(
+    rows: list[tuple[object, ...]], names: list[str], key_sets: list[tuple[str, ...]], tolerance: int
+):
+    """As :func:`slow`, where a missing value agrees with every other: pair by pair."""
+    out, bad = [], set()
+    for one in key_sets:
+        at = [names.index(k) for k in one]
+        parts = [tuple(row[j] for j in at) for row in rows]
 
-    def agree(one, two) -> bool:
-        return all(a is None or b is None or a == b for a, b in zip(one, two, strict=True))
+        def agree(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
+            return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
 
-    rare = sum(sum(agree(one, two) for two in rows) < 2 for one in rows)
-    assert marginals(table, {}, 2, [("A", "B")]).records_unsafe == rare
-    # A recode of a key with missing values leaves them missing.
-    joined = pl.Series(["low", "low", "high"])
-    again = [(("low", "low", "low", "high")[a] if a is not None else None, b) for a, b in rows]
-    rare = sum(sum(agree(one, two) for two in again) < 2 for one in again)
-    assert marginals(table, {"A": joined}, 2, [("A", "B")]).records_unsafe == rare
+        with_it = [sum(agree(a, b) for b in parts) for a in parts]
+        few = [i for i, n in enumerate(with_it) if n < tolerance]
+        out.append((len(set(parts)), len({parts[i] for i in few}), len(few), min(with_it)))
+        bad |= set(few)
+    return out, len(bad)
+
+
+@pytest.mark.parametrize("dense", [None, 6])
+@given(
+    st.lists(st.tuples(*[st.none() | st.integers(0, 3)] * 3, st.integers(0, 2)), min_size=1, max_size=40),
+    st.integers(2, 6),
+    st.integers(1, 4),
+    st.sampled_from(["as it is", "joined", "blanked"]),
+)
+def test_a_missing_value_matches_anything(dense, rows, tolerance, dimension, recoded) -> None:
+    """Also where a recode makes values missing, and where tables are too large to be held whole."""
+    names = ["A", "B", "C", "D"]
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row")
+    table = CellTable.of(sf.Microdata(frame), names)
+    to = {"as it is": lambda v: v, "joined": lambda v: v // 2, "blanked": lambda v: None if v == 1 else v}
+    classes = {}
+    if recoded != "as it is":
+        found = [to[recoded](v) for v in table.levels["D"].to_list()]
+        classes = {"D": pl.Series([None if v is None else str(v) for v in found], dtype=pl.String)}
+    seen = [(a, b, c, to[recoded](d)) for a, b, c, d in rows]
+    key_sets = combinations_up_to(names, dimension)
+    wanted, unsafe = slow_wild(seen, names, key_sets, tolerance)
+    with pytest.MonkeyPatch.context() as patch:
+        if dense is not None:
+            patch.setattr(module, "DENSE", dense)
+        found = marginals(table, classes, tolerance, key_sets, (2, 9))
+    figures = (found.combinations, found.unsafe_combinations, found.unsafe_records, found.smallest)
+    assert list(zip(*(f.tolist() for f in figures), strict=True)) == wanted
+    assert found.records_unsafe == unsafe
+    assert found.unsafe_at == {t: slow_wild(seen, names, key_sets, t)[1] for t in (2, 9, tolerance)}
+    assert found.levels["D"] == len({row[3] for row in seen} - {None})
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(0, 40))
@@ -109,10 +141,15 @@ def test_the_kernels_and_their_twins(high: int, size: int, low: int, records: in
     assert summed_over(table, high, size, low).tolist() == cube.sum(axis=1).ravel().tolist()
     held = [n for n in cube.ravel().tolist() if n]
     few = [n for n in held if n < 4]
-    assert judged(table, 4) == (len(held), len(few), sum(few), min(held))
-    flags = np.zeros(len(packed), bool)
-    flag_rare(packed, table, 4, flags)
-    assert flags.tolist() == [cube.ravel()[p] < 4 for p in packed.tolist()]
+    assert judged(table, table, 4) == (len(held), len(few), sum(few), min(held))
+    least = np.full(len(packed), 7, np.int32)
+    least_of(packed, table, least)
+    assert least.tolist() == [min(cube.ravel()[p], 7) for p in packed.tolist()]
+    for gone in range(size):
+        assert sliced(table, high, size, low, gone).tolist() == cube[:, gone].ravel().tolist()
+        wide = cube + cube[:, [gone]]
+        wide[:, gone] = cube.sum(axis=1)
+        assert widened(table, high, size, low, gone).tolist() == wide.ravel().tolist()
 
 
 def test_a_set_in_a_larger_set_is_never_more_unsafe() -> None:

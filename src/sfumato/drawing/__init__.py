@@ -12,7 +12,7 @@ from sfumato.drawing.gallery import gallery, risk_row
 from sfumato.drawing.heatmap import heatmap
 from sfumato.drawing.scatter import scatter
 from sfumato.drawing.style import rules, standalone
-from sfumato.drawing.words import esc, folded, number, percent, plural, short, span
+from sfumato.drawing.words import esc, folded, number, percent, plural, short, span, tenths
 
 __all__ = [
     "Frame",
@@ -38,6 +38,7 @@ __all__ = [
     "short",
     "span",
     "standalone",
+    "tenths",
     "tick_words",
     "ticks",
 ]

@@ -58,6 +58,16 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.1f}%".replace(".0%", "%")
 
 
+def tenths(share: float | None) -> str:
+    """A share in a column of a table: one decimal always, so that figures stand under each other.
+
+    >>> tenths(0.05), tenths(0.125), tenths(0.0001), tenths(0.0), tenths(1.0)
+    ('5.0%', '12.5%', 'below 0.1%', '0.0%', '100.0%')
+    """
+    said = percent(share)
+    return said if "." in said or "%" not in said else said.replace("%", ".0%")
+
+
 def plural(n: int, one: str, many: str | None = None) -> str:
     """``1 record``, ``2 records``.
 

@@ -46,24 +46,53 @@ def summed_over(table: Counts, high: int, size: int, low: int) -> Counts:
 
 
 @nb.njit(nogil=True, cache=True)
-def judged(table: Counts, tolerance: int) -> tuple[int, int, int, int]:
-    """Combinations there are, unsafe ones, the records that have these, and the least count."""
+def sliced(table: Counts, high: int, size: int, low: int, at: int) -> Counts:
+    """The table at one level of its key of ``size`` levels, which has ``low`` places to a level."""
+    out = np.empty(high * low, np.int32)
+    for h in range(high):
+        start = (h * size + at) * low
+        for y in range(low):
+            out[h * low + y] = table[start + y]
+    return out
+
+
+@nb.njit(nogil=True, cache=True)
+def widened(table: Counts, high: int, size: int, low: int, gone: int) -> Counts:
+    """Along one key, how many agree with each level: those that have it or lack a value (``gone``); with
+    ``gone`` itself everybody agrees."""
+    out = np.empty(table.size, np.int32)
+    for h in range(high):
+        blank = (h * size + gone) * low
+        for y in range(low):
+            out[blank + y] = table[blank + y]
+        for v in range(size):
+            start = (h * size + v) * low
+            if v != gone:
+                for y in range(low):
+                    out[start + y] = table[start + y] + table[blank + y]
+                    out[blank + y] += table[start + y]
+    return out
+
+
+@nb.njit(nogil=True, cache=True)
+def judged(table: Counts, agreeing: Counts, tolerance: int) -> tuple[int, int, int, int]:
+    """Combinations there are, those with which too few agree, the records that have these, and the least
+    number that agrees."""
     there, unsafe, records, least = 0, 0, 0, 1 << 62
     for y in range(table.size):
         n = table[y]
         if n > 0:
             there += 1
-            if n < least:
-                least = n
-            if n < tolerance:
+            if agreeing[y] < least:
+                least = agreeing[y]
+            if agreeing[y] < tolerance:
                 unsafe += 1
                 records += n
     return there, unsafe, records, least
 
 
 @nb.njit(nogil=True, cache=True)
-def flag_rare(packed: IntArray, table: Counts, tolerance: int, flags: npt.NDArray[np.bool_]) -> None:
-    """Flag the items whose combination too few records have."""
+def least_of(packed: IntArray, agreeing: Counts, least: Counts) -> None:
+    """For each item the fewest records that agree with it, in this table or one before."""
     for i in range(packed.size):
-        if table[packed[i]] < tolerance:
-            flags[i] = True
+        least[i] = min(least[i], agreeing[packed[i]])

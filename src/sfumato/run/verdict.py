@@ -164,8 +164,9 @@ _WORDS: Final = {
 
 
 def _limit_reason(limit: Limit, value: float, ok: bool, results: Results) -> Reason:
+    share = limit.measure == BATTERY and limit.figure == "rate"
     bounds = " and ".join(
-        f"{word} {bound:g}"
+        f"{word} {100 * bound:g}%" if share else f"{word} {bound:g}"
         for word, bound in (("at most", limit.at_most), ("at least", limit.at_least))
         if bound is not None
     )

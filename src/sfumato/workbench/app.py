@@ -23,7 +23,7 @@ from sfumato.errors import SfumatoError
 from sfumato.workbench.bench import Workbench
 from sfumato.workbench.changes import HANDLERS, Done, Sent
 from sfumato.workbench.errors import defect, error_page
-from sfumato.workbench.names import shown, shown_lines
+from sfumato.workbench.names import sentence, shown, shown_lines
 from sfumato.workbench.rail import rail
 from sfumato.workbench.screens.attack import attack_screen
 from sfumato.workbench.screens.common import history_rows, safely
@@ -44,7 +44,7 @@ SCREENS = (
     ("release", "Release"),
 )
 MOST_BYTES = 2_000_000
-STATIC = {"workbench.css": "text/css", "workbench.js": "text/javascript"}
+STATIC = {"workbench.css": "text/css", "workbench.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 @cache
@@ -57,15 +57,23 @@ def templates() -> jinja2.Environment:
     )  # fmt: skip
     environment.filters |= {
         "shown": shown,
+        "sentence": sentence,
         "shown_lines": shown_lines,
         "percent": drawing.percent,
+        "tenths": drawing.tenths,
         "number": drawing.number,
         "commas": lambda v: "–" if v is None else f"{v:,}",
         "plural": drawing.plural,
         "size": _size,
+        "loss": _loss,
     }
     environment.globals["span"] = drawing.span
     return environment
+
+
+def _loss(value: float) -> str:
+    """A loss, or another figure of utility: three decimals, as the rail has it; a large one as a number."""
+    return f"{value:.3f}" if 0.0005 <= abs(value) < 10 else drawing.number(value)
 
 
 def _size(n: int) -> str:
@@ -159,17 +167,13 @@ def _changed(bench: Workbench, handle: Callable[[Workbench, Sent], Done], form: 
     except BehindError as problem:
         said, to = {"behind": True, "error": problem.message}, back
     except SfumatoError as problem:
-        said, to = {"error": _sentence(problem.message), "hint": problem.hint}, back
+        said, to = {"error": sentence(problem.message), "hint": problem.hint}, back
     if said:
         address, _, place = to.partition("#")
         to = f"{address}{'&' if '?' in address else '?'}said={bench.flash(**said)}" + (
             f"#{place}" if place else ""
         )
     return RedirectResponse(to, status_code=303)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…")) else ".")
 
 
 def _safe_address(back: str) -> str:
@@ -204,7 +208,10 @@ async def state(request: Request) -> Response:
         for j in bench.jobs.all
         if j.active
     ]
-    return JSONResponse({"epoch": session.epoch if session is not None else 0, "jobs": jobs})
+    reading = bench.opened is not None and bench.opened.reading
+    return JSONResponse(
+        {"epoch": session.epoch if session is not None else 0, "jobs": jobs, "reading": reading}
+    )
 
 
 async def static(request: Request) -> Response:

@@ -7,7 +7,7 @@ choice of keys after that is counted on the cells.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import polars as pl
 
 from sfumato.cells import CellTable, combinations_up_to
 from sfumato.cells.cells import Recoder
-from sfumato.cells.marginals import Marginals, marginals, unsafe_at
+from sfumato.cells.marginals import Marginals, marginals
 from sfumato.contract.mask import Mask, Notes
 from sfumato.data.microdata import Microdata
 from sfumato.errors import SfumatoError
@@ -90,13 +90,26 @@ class View:
     """Steps that change keys in a way that cells can't show."""
     safe_by: str | None
     """The step after which every combination is safe by promise."""
-    before_at: dict[int, int] = field(default_factory=dict)
-    """Unsafe records as collected by tolerance, as far as they were asked for; views of a file share it."""
+    dealt: int | None = None
+    """Where that step deals every released value anew: among how many records at least."""
+    after: tuple[tuple[str, dict[str, pl.Series]], ...] = ()
+    """The classes of all keys after each step that recodes one."""
 
     @cached_property
     def unsafe(self) -> int:
         """Unsafe records after all steps that can be told."""
         return 0 if self.safe_by else self.now.records_unsafe
+
+    @cached_property
+    def unsafe_after(self) -> dict[str, int]:
+        """Unsafe records after each step that recodes a key or makes every combination safe."""
+        widest = [s for s in self.scenario.key_sets if len(s) == self.scenario.dimension]
+        out = {}
+        for at, (label, classes) in enumerate(self.after):
+            last = at == len(self.after) - 1
+            found = self.now if last else marginals(self.table, classes, self.scenario.tolerance, widest)
+            out[label] = found.records_unsafe
+        return out if self.safe_by is None else {**out, self.safe_by: 0}
 
     def matrix(self) -> list[dict[str, Any]]:
         """One row a key: unsafe combinations that it takes part in, by dimension, now and as collected."""
@@ -137,16 +150,8 @@ class View:
 
     def curve(self) -> list[dict[str, int]]:
         """Unsafe records at other tolerances, over all key sets together."""
-        out = []
-        top = self.scenario.key_sets[-1:] if self.scenario.dimension == len(self.scenario.keys) else None
-        sets = top or [s for s in self.scenario.key_sets if len(s) == self.scenario.dimension]
-        tolerances = sorted({*TOLERANCES, self.scenario.tolerance})
-        now = unsafe_at(self.table, self.classes, tolerances, sets)
-        new = [t for t in tolerances if t not in self.before_at]
-        self.before_at.update(zip(new, unsafe_at(self.table, {}, new, sets) if new else (), strict=True))
-        for tolerance, one in zip(tolerances, now, strict=True):
-            out.append({"tolerance": tolerance, "now": one, "before": self.before_at[tolerance]})
-        return out
+        before = self.before.unsafe_at
+        return [{"tolerance": t, "now": n, "before": before[t]} for t, n in self.now.unsafe_at.items()]
 
     @cached_property
     def all_unsafe(self) -> list[dict[str, Any]]:
@@ -200,7 +205,6 @@ class CellViews:
     _tables: dict[Any, CellTable] = field(default_factory=dict)
     _before: dict[Any, Marginals] = field(default_factory=dict)
     _views: dict[Any, View] = field(default_factory=dict)
-    _curves: dict[Any, dict[int, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def view(self, data: Microdata, plan: Plan, key: str) -> View | None:
@@ -221,9 +225,8 @@ class CellViews:
             if once not in self._before:
                 if len(self._before) > 64:
                     self._before.clear()
-                self._before[once] = marginals(table, {}, scenario.tolerance, scenario.key_sets)
-            shared = self._curves.setdefault((said, scenario.dimension), {})
-            view = replace(viewed(data, plan, scenario, table, self._before[once]), before_at=shared)
+                self._before[once] = marginals(table, {}, scenario.tolerance, scenario.key_sets, TOLERANCES)
+            view = viewed(data, plan, scenario, table, self._before[once])
             if len(self._views) > 64:
                 self._views.clear()
             self._views[key] = view
@@ -234,6 +237,7 @@ def viewed(data: Microdata, plan: Plan, scenario: Scenario, table: CellTable, be
     classes: dict[str, pl.Series] = {}
     recoded: dict[str, Mask] = {}
     untold: list[str] = []
+    after: list[tuple[str, dict[str, pl.Series]]] = []
     safe_by = None
     widest = [s for s in scenario.key_sets if len(s) == scenario.dimension]
     for label, step in zip(plan.step_ids(), plan.steps, strict=True):
@@ -243,6 +247,7 @@ def viewed(data: Microdata, plan: Plan, scenario: Scenario, table: CellTable, be
                     held = classes.get(step.column, table.levels[step.column])
                     classes[step.column] = reclassed(step, held, data)
                     recoded[step.column] = step
+                    after.append((label, dict(classes)))
                 except SfumatoError:
                     untold.append(label)
             continue
@@ -254,10 +259,12 @@ def viewed(data: Microdata, plan: Plan, scenario: Scenario, table: CellTable, be
     dealt = dealt_group(
         data, released_columns(data, data, plan.release.drop), [(m, Notes()) for m in plan.steps]
     )
-    if dealt is not None and dealt[1] >= scenario.tolerance:
+    among = dealt[1] if dealt is not None and dealt[1] >= scenario.tolerance else None
+    if dealt is not None and among is not None:
         safe_by = plan.step_ids()[dealt[0]]
-    now = marginals(table, classes, scenario.tolerance, scenario.key_sets)
-    return View(scenario, table, classes, now, before, recoded, tuple(untold), safe_by)
+        untold = [label for label in untold if label != safe_by]
+    now = marginals(table, classes, scenario.tolerance, scenario.key_sets, TOLERANCES)
+    return View(scenario, table, classes, now, before, recoded, tuple(untold), safe_by, among, tuple(after))
 
 
 def reclassed(step: Recoder, levels: pl.Series, data: Microdata) -> pl.Series:

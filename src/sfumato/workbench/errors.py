@@ -12,7 +12,8 @@ def error_page(status: int, words: str) -> HTMLResponse:
     back = '<p><a href="/data">Back to the workbench</a></p>' if status not in (403, 421) else ""
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>sfumato workbench</title>'
-        '<link rel="stylesheet" href="/static/workbench.css"></head><body><main id="content">'
+        '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/workbench.css"></head>'
+        '<body><main id="content">'
         f'<h1>sfumato workbench</h1><div class="note bad"><p>{escape(words)}</p></div>{back}'
         "</main></body></html>",
         status_code=status,

@@ -146,7 +146,8 @@ def parsed(cls: type[Declared], form: Form) -> tuple[dict[str, Any], dict[str, A
             elif kind == "switch":
                 value = form.get(name) is not None
             else:
-                text = str(form.get(name) or "").strip()
+                text = str(form.get(name) or "")
+                text = text if kind == "column" else text.strip()
                 typed[name] = text
                 value = None if not text else _read(text, kind, name)
         except ParameterError as problem:

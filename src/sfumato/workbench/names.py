@@ -27,5 +27,15 @@ def shown_lines(text: str) -> str:
     return "\n".join(shown(line) if line.strip() else "" for line in text.split("\n"))
 
 
+def sentence(text: str) -> str:
+    """A message as a sentence: many begin in the middle of one.
+
+    >>> sentence("the file has 10 records"), sentence("Stopped.")
+    ('The file has 10 records.', 'Stopped.')
+    """
+    text = " ".join(text.split())
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…", "?")) else ".")
+
+
 def _odd(letter: str) -> bool:
     return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.drawing import number, percent, plural
+from sfumato.drawing import number, percent, plural, tenths
 from sfumato.plan.audience import BATTERY
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
 from sfumato.workbench.bench import Workbench
 from sfumato.workbench.cellview import View
 from sfumato.workbench.charts import gauge
+from sfumato.workbench.names import sentence
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Rail:
     next: Next | None
     gauges: list[Gauge]
     unsafe: int | None = None
+    found: dict[str, Any] | None = None
+    """What the attacks on this very plan found, and whether that is too much."""
 
 
 def limit_on(plan: Plan, measure: str, figure: str) -> Limit | None:
@@ -85,9 +88,13 @@ def rail(bench: Workbench) -> Rail:
     tone, head, text = _verdict(bench, plan, view, result, errors)
     steps, limits = plural(len(plan.steps), "step"), plural(len(plan.limits), "limit")
     unsafe = view.unsafe if view is not None else None
-    return Rail(
-        tone, head, text, f"{steps} · {limits}", _next(bench, plan, view, result, errors), gauges, unsafe
-    )
+    battery, rate = battery_of(result), limit_on(plan, BATTERY, "rate")
+    found = None
+    if battery is not None:
+        most = rate.at_most if rate is not None else None
+        found = {"rate": battery["value"], "over": most is not None and battery["value"] > most}
+    next_ = _next(bench, plan, view, result, errors)
+    return Rail(tone, head, text, f"{steps} · {limits}", next_, gauges, unsafe, found)
 
 
 def _verdict(
@@ -99,15 +106,15 @@ def _verdict(
         return "wait", "Not known yet", "The file is being read."
     if errors:
         more = f" And {plural(len(errors) - 1, 'other mistake')}." if len(errors) > 1 else ""
-        return "bad", "Not safe", f"The plan has a mistake: {_sentence(errors[0].message)}{more}"
+        return "bad", "Not safe", f"The plan has a mistake: {sentence(errors[0].message)}{more}"
     if result is not None:
         said = result["internal"]["verdict"]
         reasons = "; ".join(said["reasons"])
         if said["safe"]:
-            return "good", "Safe by the limits you set", _sentence(reasons)
+            return "good", "Safe by the limits you set", sentence(reasons)
         if said["head"] == "no limits set":
-            return "wait", "No limits set", _sentence(reasons)
-        return "bad", "Not safe", _sentence(reasons)
+            return "wait", "No limits set", sentence(reasons)
+        return "bad", "Not safe", sentence(reasons)
     unsafe = _unsafe_words(view)
     job = bench.jobs.last("run", bench.key())
     if view is not None and view.unsafe and limit_on(plan, BATTERY, "group"):
@@ -117,7 +124,7 @@ def _verdict(
     if job is not None and job.active:
         return "wait", "Not known yet", f"{unsafe} The attacks on this plan are running."
     if job is not None and job.state == "failed":
-        return "wait", "Not known yet", f"{unsafe} The run stopped: {_sentence(job.problem)}"
+        return "wait", "Not known yet", f"{unsafe} The run stopped: {sentence(job.problem)}"
     return "wait", "Not known yet", f"{unsafe} This plan hasn't been run and attacked yet."
 
 
@@ -128,11 +135,6 @@ def _unsafe_words(view: View | None) -> str:
         have = "record has" if view.unsafe == 1 else "records have"
         return f"{view.unsafe:,} {have} a key combination that fewer than {view.scenario.tolerance} share."
     return f"The keys are safe: {view.scenario.tolerance} records or more share every combination."
-
-
-def _sentence(text: str) -> str:
-    text = " ".join(text.split())
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 # -- gauges ---------------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def _gauge(
 def _say(value: float, kind: str) -> str:
     if kind == "count":
         return f"{value:,.0f}"
-    return percent(value) if kind == "share" else f"{value:.3f}" if value else "0"
+    return tenths(value) if kind == "share" else f"{value:.3f}" if value else "0"
 
 
 # -- the next best step ---------------------------------------------------------------------------------

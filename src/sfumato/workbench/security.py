@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
+import sys
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
@@ -16,7 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sfumato.workbench.errors import error_page
+from sfumato.workbench.errors import defect, error_page
 
 CSP = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -72,7 +73,10 @@ class Guard:
 
         headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
         answer = self._refusal(scope, headers)
-        await (answer or self.app)(scope, receive, with_headers)
+        try:
+            await (answer or self.app)(scope, receive, with_headers)
+        except Exception as problem:  # its page is sent; a traceback could quote values of the file
+            sys.stderr.write(f"sfumato workbench: {defect(problem)}\n")
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> ASGIApp | None:
         if headers.get("host", "").casefold() not in self.hosts:

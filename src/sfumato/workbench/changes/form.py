@@ -15,7 +15,9 @@ class Sent:
     """A form as it was sent."""
 
     def __init__(self, body: str) -> None:
-        self.pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=20_000)
+        pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=20_000)
+        # A browser sends every line end as two signs; a column's name may hold one of them.
+        self.pairs = [(k, v.replace("\r\n", "\n")) for k, v in pairs]
 
     def get(self, key: str, default: Any = None) -> Any:
         held = self.getlist(key)

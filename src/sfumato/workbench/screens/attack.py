@@ -133,7 +133,8 @@ def _heat(held: Any) -> dict[str, Any] | None:
 
 
 def _figure(v: float, scale: float) -> str:
-    text = f"{v:.2f}" if scale == 1.0 else f"{100 * v:+.1f}" if abs(v) >= 0.0005 else "0"
+    text = f"{v + 0.0 if abs(v) >= 0.005 else 0.0:.2f}" if scale == 1.0 else f"{100 * v:+.1f}"
+    text = "0" if scale != 1.0 and abs(v) < 0.0005 else text
     return text.replace("-", "−")
 
 

@@ -37,7 +37,7 @@ def step_words(bench: Workbench) -> list[dict[str, Any]]:
         cls = registry.masks().get(name)
         said = {k: v for k, v in table.items() if k not in ("mask", "id", "off")}
         columns = [str(c) for k in ("column", "columns", "keys") for c in listed_of(said.pop(k, []))]
-        parts = [f"{k.replace('_', ' ')} {short_value(v)}" for k, v in said.items()]
+        parts = [f"{k.replace('_', ' ')} {short_value(v)}" for k, v in said.items() if v not in ([], {})]
         listed = ", ".join(shown(c) for c in columns[:6]) + (
             f" and {len(columns) - 6} more" if len(columns) > 6 else ""
         )

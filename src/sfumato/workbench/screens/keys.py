@@ -32,7 +32,7 @@ def keys_screen(bench: Workbench, query: Query) -> dict[str, Any]:
         )
         row["own"] = step is not None and row["level"] is None
         row["shade"] = [_shade(n, top) for n, _ in row["cells"]]
-    found = bench.helps(view)
+    found = bench.helps(view) if not view.safe_by else []
     sets = view.key_sets()
     wanted = query.get("set", "")
     names = next((s["set"] for s in sets if str(sets.index(s)) == wanted), None)

@@ -85,10 +85,17 @@ def _effects(bench: Workbench, steps: list[dict[str, Any]], view: Any) -> None:
             most = max(touched.values(), default=0)
             kept = len(done[step["id"]].get("guarantees") or [])
             step["effect"] = f"{most:,} records changed at most in a column; {plural(kept, 'promise')} kept"
-        elif view is not None and view.safe_by == step["id"]:
-            step["effect"] = "after it, no combination of keys is unsafe"
         else:
             step["effect"] = ""
+    if view is None:
+        return
+    before = view.before.records_unsafe
+    for step in steps:
+        if step["id"] in view.unsafe_after and not step["off"]:
+            now = view.unsafe_after[step["id"]]
+            counted = f"{before:,} → {now:,} unsafe records"
+            step["effect"] = f"{counted}; {step['effect']}" if step["effect"] else counted
+            before = now
 
 
 def _preview(

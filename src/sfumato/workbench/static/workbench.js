@@ -12,6 +12,20 @@
   const revision = (work) => Number(work ? work.dataset.revision : 0);
   const letters = () => store.getItem("letters") !== "off";
 
+  // A click that nobody answers is never lost in silence.
+  const GONE = ["The workbench doesn't answer", "It was stopped, or is very busy. Your last change may not have been made; the plan and everything found are kept. Start it again with the same command and use the address that it shows."];
+  const ANEW = ["The workbench was started anew", "This page belongs to an earlier start. Use the address that the terminal shows now; the plan is as you left it."];
+  let unanswered = 0;
+  function silence([head, words]) {
+    if ($("silence") || !$("content")) return;
+    const note = document.createElement("div"), title = document.createElement("h2"), text = document.createElement("p");
+    note.id = "silence"; note.className = "note bad"; note.setAttribute("role", "alert");
+    title.textContent = head; text.textContent = words;
+    note.append(title, text);
+    $("content").prepend(note);
+    window.scrollTo({ top: 0 });
+  }
+
   // A newer request ends an older one, and a look at jobs gives way to what the person asked for. An answer of
   // an older plan than the one that is painted is never painted: the page is asked for again.
   async function load(url, options = {}, { quiet = false, place = "" } = {}) {
@@ -26,6 +40,7 @@
       answer = await fetch(url, { ...options, signal: control.signal, credentials: "same-origin" });
       text = await answer.text();
     } catch (problem) {
+      if (problem.name !== "AbortError") silence(GONE);
       return;
     } finally {
       if (!quiet) waiting -= 1;
@@ -122,7 +137,11 @@
   }
   async function look() {
     try {
-      const said = await (await fetch("/state", { credentials: "same-origin" })).json();
+      const answer = await fetch("/state", { credentials: "same-origin" });
+      if (answer.status === 403) { silence(ANEW); return; }
+      const said = await answer.json();
+      unanswered = 0;
+      if ($("silence")) $("silence").remove();
       for (const job of said.jobs) {
         const line = document.querySelectorAll(`[data-job="${job.number}"]`);
         for (const one of line) {
@@ -131,9 +150,12 @@
           one.querySelector(".how").textContent = job.what + (job.parts ? ` · ${job.part} of ${job.parts}` : "") + ` · ${job.seconds} s so far`;
         }
       }
-      const gone = $("work").dataset.busy !== undefined && !said.jobs.length;
+      const gone = $("work").dataset.busy !== undefined && !said.jobs.length && !said.reading;
       if (said.epoch !== epoch() || gone) await load(address, {}, { quiet: true });
-    } catch (problem) { /* the server is gone; the next look tells */ }
+    } catch (problem) {
+      unanswered += 1;
+      if (unanswered > 1) silence(GONE);
+    }
     watch();
   }
 
