@@ -110,10 +110,7 @@ def _same_values(column: str, this: Compared, ranked: Ranked, moves: Moves | Non
         wanted = wanted.copy()
         for (start, stop), code in moves.far.codes:  # at an end, so that they stay in order
             wanted[start:stop] = code
-    if this.strata is None:
-        got = np.sort(this.after)
-    else:
-        got = rank(this.after, this.strata, this.n_strata).values
+    got = rank(this.after, this.strata, this.n_strata).values
     return None if np.array_equal(wanted, got) else f"the values of {column} aren't the same set as before"
 
 
