@@ -224,6 +224,38 @@ def test_progress_only_grows(tmp_path: Path) -> None:
     assert any(0 < t % 1 < 1 for t in told)
 
 
+def test_a_release_says_how_far_it_is_and_can_be_stopped_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sfumato.release import order, write
+
+    monkeypatch.setattr(order, "CHUNK", 40)
+    monkeypatch.setattr(write, "CHUNK", 40)
+    told: list[tuple[str, float]] = []
+    stop_at: list[str] = []
+
+    def tell(what: str, done: float, parts: int) -> None:
+        assert 0 <= done <= parts == 3
+        told.append((what, done))
+        if what in stop_at:
+            raise KeyboardInterrupt
+
+    with Streaming(tmp_path) as engine:
+        data = on_disk(people(), tmp_path)
+        run = sf.Plan(steps=STEPS["rows"]).run(data, seed=5, engine=engine, measure=False)
+        run.release(tmp_path / "whole", progress=tell)
+        done = [d for _, d in told]
+        assert done == sorted(done)
+        parts = list(dict.fromkeys(what for what, _ in told))
+        assert parts == ["putting the records in order", "writing the release", "reading it back"]
+        assert sum(what == parts[1] for what, _ in told) > 2
+        for part in parts:
+            stop_at[:] = [part]
+            with pytest.raises(KeyboardInterrupt):
+                run.release(tmp_path / "stopped", progress=tell)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.parquet", "whole"]
+
+
 def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
     from sfumato.io.atomic import _tag
 

@@ -291,12 +291,12 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
     monkeypatch.setattr(command, "plain", lambda text: (spoken.set(), shown(text))[1])
     for quiet in (False, True):
         with command.progress(quiet) as tell:
-            tell("step incomes", 1, 4)
+            tell("step incomes", 1.25, 4)
             spoken.clear()
             assert spoken.wait(30)
         said = capsys.readouterr()
         assert said.out == ""
-        assert "step incomes (2 of 4)" in said.err
+        assert "step incomes (2 of 4, about 10 s left)" in said.err
 
 
 def test_the_seed_is_spoken_of_before_and_only_where_something_is_drawn(

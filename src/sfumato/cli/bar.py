@@ -12,14 +12,37 @@ _EVERY = 0.25  # seconds between two drawings: a long part shows that it is aliv
 _CLEAR = "\r\x1b[2K"
 
 
+class Pace:
+    """How far work is, and how many seconds a part of it took so far."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.what, self.done, self.parts = "starting", 0.0, 0
+        self._since, self._first = self.started, 0.0  # when this work began, and at which part
+
+    def tell(self, what: str, done: float, parts: int) -> None:
+        """What is being done, and how many of its parts are behind us."""
+        if parts != self.parts or done < self.done:  # other work, which tells nothing of this one's time
+            self._since, self._first = time.monotonic(), done
+        self.what, self.done, self.parts = what, done, parts
+
+    def seconds_a_part(self) -> float:
+        behind = self.done - self._first
+        return (time.monotonic() - self._since) / (behind if behind > 0 else 1)
+
+    def seconds_left(self) -> float | None:
+        """At the pace so far; None while nothing is behind us."""
+        if not 0 < self.done < self.parts:
+            return None
+        return self.seconds_a_part() * (self.parts - self.done)
+
+
 class Bar:
     """A progress bar that leaves nothing behind; nothing is drawn in the first second."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._started = time.monotonic()
-        self._what, self._done, self._parts = "starting", 0.0, 0
-        self._since, self._first = self._started, 0.0  # when the phase began, and at which part
+        self._pace = Pace()
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._drawing = threading.Thread(target=self._keep_drawing, daemon=True)
 
@@ -36,23 +59,17 @@ class Bar:
     def tell(self, what: str, done: float, parts: int) -> None:
         """What is being done, and how many of its parts are behind us."""
         with self._lock:
-            if (
-                parts != self._parts or done < self._done
-            ):  # other work, which tells nothing of this one's time
-                self._since, self._first = time.monotonic(), done
-            self._what, self._done, self._parts = what, done, parts
+            self._pace.tell(what, done, parts)
 
     def _keep_drawing(self) -> None:
         wait = 1.0
         while not self._ended.wait(wait):
             wait = _EVERY
             with self._lock:
-                at = time.monotonic()
-                behind = self._done - self._first
-                pace = (at - self._since) / (behind if behind > 0 else 1)
-                now = line(self._what, self._done, self._parts, at - self._started, pace)
+                now, so_far = self._pace, time.monotonic() - self._pace.started
+                drawn = line(now.what, now.done, now.parts, so_far, now.seconds_a_part())
             columns = shutil.get_terminal_size().columns
-            self._out.write(_CLEAR + now[: max(columns - 1, 10)])
+            self._out.write(_CLEAR + drawn[: max(columns - 1, 10)])
             self._out.flush()
 
 

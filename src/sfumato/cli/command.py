@@ -183,25 +183,29 @@ def progress(quiet: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def _signs_of_life() -> Iterator[Any]:
-    """What is being done and since when, every ten seconds: a log shows that it still works, and where."""
+    """What is being done, since when and about how long, every ten seconds: a log shows that it still works,
+    and where."""
     import threading
     import time
 
-    now, started, over = ["starting"], time.monotonic(), threading.Event()
+    from sfumato.cli.bar import Pace
+    from sfumato.waiting import duration
 
-    def tell(what: str, done: int, parts: int) -> None:
-        now[0] = f"{what} ({min(done + 1, parts)} of {parts})"
+    pace, over = Pace(), threading.Event()
 
     def speak() -> None:
         while not over.wait(EVERY):
-            print(
-                plain(f"sfumato: {time.monotonic() - started:,.0f} s, {now[0]}"), file=sys.stderr, flush=True
-            )
+            words = f"sfumato: {time.monotonic() - pace.started:,.0f} s, {pace.what}"
+            left = pace.seconds_left()
+            if pace.parts:
+                words += f" ({min(int(pace.done) + 1, pace.parts)} of {pace.parts}"
+                words += ")" if left is None else f", about {duration(left)} left)"
+            print(plain(words), file=sys.stderr, flush=True)
 
     voice = threading.Thread(target=speak, daemon=True)
     voice.start()
     try:
-        yield tell
+        yield pace.tell
     finally:
         over.set()
         voice.join()

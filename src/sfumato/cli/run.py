@@ -80,9 +80,10 @@ def _carried_out(args: argparse.Namespace, plan: Plan, seed: Seed, engine: Engin
     releases: list[Release] = []
     failed = [x for one in runs for x in one.limits if not x.ok]
     if args.out and (not failed or args.despite_limits):
-        for number, one in enumerate(runs, start=1):
-            folder = _folders(args)[number - 1]
-            releases.append(one.release(folder, overwrite=args.overwrite, despite_limits=args.despite_limits))
+        options = {"overwrite": args.overwrite, "despite_limits": args.despite_limits}
+        with progress(args.quiet or args.json) as tell:
+            for folder, one in zip(_folders(args), runs, strict=True):
+                releases.append(one.release(folder, **options, progress=tell))
     agreement = [_agreement(formula, runs) for formula in args.analysis or ()]
     if releases and agreement:
         (Path(args.out) / "copies.txt").write_text("\n\n".join(agreement) + "\n", encoding="utf-8")

@@ -30,16 +30,18 @@ def sorted_frames(
     chunk: int,
     top: int | None = None,
     piece: int = _PIECE,
+    spread: Callable[[int], None] = lambda _records: None,
 ) -> Iterator[pl.DataFrame]:
     """The records in the order of their keys, then of their places, in frames of ``chunk``.
 
     ``keyed(start, length)`` gives some records and their keys, the first of which lies below ``top``
-    (2⁶⁴ by default). At least one frame comes, were it empty.
+    (2⁶⁴ by default). At least one frame comes, were it empty. ``spread`` is told how many records are in
+    their files, which is the first half of the work.
     """
     files = max(1, min(_MOST_FILES, -(-records // _PER_FILE)))
     with explained(folder):
         folder.mkdir(mode=0o700)
-        keys = _spread(keyed, records, folder, files, top, piece)
+        keys = _spread(keyed, records, folder, files, top, piece, spread)
         yield from _cut((_whole(folder, number, keys) for number in range(files)), chunk)
 
 
@@ -50,6 +52,7 @@ def _spread(
     files: int,
     top: int | None,
     piece: int,
+    spread: Callable[[int], None],
 ) -> list[str]:
     """Write every record into the file of its key's range; the names of the keys."""
     import pyarrow as pa
@@ -65,8 +68,11 @@ def _spread(
 
     writers: dict[int, Any] = {}
     names: list[str] = []
+    done = 0
     try:
         for frame in in_turn(made, range(0, max(records, 1), piece)):
+            done += frame.height
+            spread(done)
             names = [c for c in frame.columns if c.startswith(_KEY)]
             frame = frame.sort("\x1ffile", maintain_order=True)
             which = frame["\x1ffile"].to_numpy()

@@ -6,7 +6,7 @@ out is the same. Ids and households are numbered anew in the order of the releas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -36,9 +36,14 @@ class Part:
     same: dict[str, int]
 
 
-def in_order(run: Run, columns: list[str]) -> Iterator[Part]:
-    """The released records, a million at a time: never a second copy of the whole file."""
-    raw = _held(run, columns) if isinstance(run.masked, Held) else _in_memory(run, columns)
+def in_order(
+    run: Run, columns: list[str], spread: Callable[[int], None] = lambda _records: None
+) -> Iterator[Part]:
+    """The released records, a million at a time: never a second copy of the whole file.
+
+    ``spread`` is told how far a sort on a disk is before the first of them comes.
+    """
+    raw = _held(run, columns, spread) if isinstance(run.masked, Held) else _in_memory(run, columns)
     schema, n = run.masked.schema, len(run.masked)
     start = 0
     for frame, household in raw:
@@ -136,7 +141,9 @@ def _new_households(run: Run, order: npt.NDArray[np.int64]) -> npt.NDArray[np.in
 # -- on a disk ------------------------------------------------------------------------------------
 
 
-def _held(run: Run, columns: list[str]) -> Iterator[tuple[pl.DataFrame, IntArray | None]]:
+def _held(
+    run: Run, columns: list[str], spread: Callable[[int], None]
+) -> Iterator[tuple[pl.DataFrame, IntArray | None]]:
     """The same from a held file: only the households' codes are whole in memory."""
     masked, n = run.masked, len(run.masked)
     assert isinstance(masked, Held)
@@ -165,7 +172,7 @@ def _held(run: Run, columns: list[str]) -> Iterator[tuple[pl.DataFrame, IntArray
 
     top = len(place) if place is not None else None
     counted = _Households()
-    for frame in sorted_frames(keyed, n, masked.new_folder(), CHUNK, top):
+    for frame in sorted_frames(keyed, n, masked.new_folder(), CHUNK, top, spread=spread):
         released = household is not None and household in columns
         yield frame, counted(frame[_CODE].to_numpy(), frame[_ALONE].to_numpy()) if released else None
 

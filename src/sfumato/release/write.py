@@ -13,7 +13,7 @@ import json
 import secrets
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sfumato.run.run import Run
 
 STREAMED: Final = ("parquet", "csv", "tsv", "arrow")
+Progress = Callable[[str, float, int], None]
+_PARTS: Final = 3  # put in order, written, read back
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,12 @@ class Release:
 
 
 def write_release(
-    run: Run, folder: Path, *, overwrite: bool = False, despite_limits: bool = False
+    run: Run,
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    despite_limits: bool = False,
+    progress: Progress | None = None,
 ) -> Release:
     """Write a run's release into a new folder."""
     broken = [c for s in run.steps for c in s.checks if not c.ok]
@@ -90,6 +97,7 @@ def write_release(
             hint=named[0].hint,
         )
     columns, n = released_columns(run), len(run.masked)
+    tell = _far(progress, n)
     name = f"{options.name}.{options.format}"
     inputs = [] if run.plan.data_path is None else [run.plan.data_file()]
     with new_folder(folder, overwrite=overwrite, inputs=inputs) as work:
@@ -97,18 +105,29 @@ def write_release(
         public.mkdir(mode=0o755)
         internal.mkdir(mode=0o700)
         schema = released_schema(run, columns)
-        written = _write_data(run, columns, public / name, schema, internal / "order.parquet")
+        written = _write_data(run, columns, public / name, schema, internal / "order.parquet", tell)
         told = dictionary(schema, run.masked, columns, n)
         _write_json(public / "dictionary.json", told | dialect_told(run))
         _write_reports(run, public, internal)
         _write_internal(run, internal)
-        check_release(run, public / name, columns, written)
+        check_release(run, public / name, columns, written, tell)
         _write_json(public / "MANIFEST.json", manifest(public, records=n, columns=len(columns)))
         _write_json(internal / "MANIFEST.json", manifest(work, plan=run.plan.hash()))
         for path in internal.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         work.chmod(0o755)
     return Release(folder, folder / "public" / name)
+
+
+def _far(progress: Progress | None, records: int) -> Callable[[int, int], None]:
+    """Says which part of the work is under way, and of how many records it is done."""
+    words = ("putting the records in order", "writing the release", "reading it back")
+
+    def tell(part: int, done: int) -> None:
+        if progress is not None:
+            progress(words[part], part + done / max(records, 1), _PARTS)
+
+    return tell
 
 
 def _refuse_clash(run: Run, folder: Path) -> None:
@@ -196,13 +215,21 @@ class _Written:
     types: dict[str, pl.DataType] = field(default_factory=dict)
 
 
-def _write_data(run: Run, columns: list[str], path: Path, schema: Schema, places: Path) -> _Written:
+def _write_data(
+    run: Run,
+    columns: list[str],
+    path: Path,
+    schema: Schema,
+    places: Path,
+    tell: Callable[[int, int], None],
+) -> _Written:
     from sfumato.io import write, write_chunks
 
     out = _Written()
 
     def told(order: BinaryIO) -> Iterator[pl.DataFrame]:
-        for part in in_order(run, columns):
+        for part in in_order(run, columns, lambda done: tell(0, done)):
+            tell(1, out.records)
             out.digests.append(_digest(part.frame))
             out.as_it_was &= bool((part.source == np.arange(len(part.source)) + out.records).all())
             out.same.update(part.same)
@@ -335,7 +362,13 @@ def _write_json(path: Path, content: Any) -> None:
 # -- the look back --------------------------------------------------------------------------------
 
 
-def check_release(run: Run, path: Path, columns: list[str], written: _Written) -> None:
+def check_release(
+    run: Run,
+    path: Path,
+    columns: list[str],
+    written: _Written,
+    tell: Callable[[int, int], None] = lambda _part, _done: None,
+) -> None:
     """Read the file back: the same values, no id, no order, no flag, no metadata of the source.
 
     Values are compared where a format keeps types (Parquet, Arrow), and in a delimited file that gives the
@@ -364,6 +397,7 @@ def check_release(run: Run, path: Path, columns: list[str], written: _Written) -
     if streamed:
         source = back._source
         for number, digest in enumerate(written.digests):
+            tell(2, number * CHUNK)
             part = source.slice(number * CHUNK, CHUNK)
             frame = part.collect() if isinstance(part, pl.LazyFrame) else part
             if _digest(frame) != digest:

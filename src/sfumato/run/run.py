@@ -158,12 +158,18 @@ class Run:
         )
 
     def release(
-        self, folder: str | Path, *, overwrite: bool = False, despite_limits: bool = False
+        self,
+        folder: str | Path,
+        *,
+        overwrite: bool = False,
+        despite_limits: bool = False,
+        progress: Progress | None = None,
     ) -> Release:
         """Write the two bundles, ``public/`` and ``internal/``: whole or not at all."""
         from sfumato.release.write import write_release
 
-        return write_release(self, Path(folder), overwrite=overwrite, despite_limits=despite_limits)
+        options = {"overwrite": overwrite, "despite_limits": despite_limits}
+        return write_release(self, Path(folder), **options, progress=progress)
 
     def __repr__(self) -> str:
         return run_words(self)
