@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 
 STREAMED: Final = ("parquet", "csv", "tsv", "arrow")
 Progress = Callable[[str, float, int], None]
+Tell = Callable[[int, int], None]
 _PARTS: Final = 3  # put in order, written, read back
+
+
+def _silent(part: int, done: int) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def write_release(
     return Release(folder, folder / "public" / name)
 
 
-def _far(progress: Progress | None, records: int) -> Callable[[int, int], None]:
+def _far(progress: Progress | None, records: int) -> Tell:
     """Says which part of the work is under way, and of how many records it is done."""
     words = ("putting the records in order", "writing the release", "reading it back")
 
@@ -221,7 +226,7 @@ def _write_data(
     path: Path,
     schema: Schema,
     places: Path,
-    tell: Callable[[int, int], None],
+    tell: Tell = _silent,
 ) -> _Written:
     from sfumato.io import write, write_chunks
 
@@ -367,7 +372,7 @@ def check_release(
     path: Path,
     columns: list[str],
     written: _Written,
-    tell: Callable[[int, int], None] = lambda _part, _done: None,
+    tell: Tell = _silent,
 ) -> None:
     """Read the file back: the same values, no id, no order, no flag, no metadata of the source.
 
