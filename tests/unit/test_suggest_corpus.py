@@ -194,3 +194,106 @@ def test_numbers_with_a_word_among_them_are_masked_as_numbers(tmp_path):
     assert data.is_numeric("pay")
     assert int(data.missing("pay").sum()) == 23
     assert len(plan.run(seed=1).masked) == 200
+
+
+def test_few_names_of_people_are_names_all_the_same():
+    n = 300
+    frame = pl.DataFrame(
+        {
+            "efternamn": ["Andersson", "Lindqvist", "Öberg"] * (n // 3),
+            "nume": ["Popescu", "Ionescu", "Radu"] * (n // 3),
+            "land": ["SE", "RO", "SE"] * (n // 3),
+            "lön": np.arange(n) * 137 % 4001,
+        }
+    )
+    assert set(suggest(frame).drop) == {"efternamn", "nume"}
+    # Beside no person's name, a name of few values may be a product's.
+    assert not suggest(frame.drop("efternamn")).drop
+
+
+def test_codes_with_letters_are_codes_and_a_word_among_digits_is_none():
+    n = 400
+    digits = [f"{i % 9 + 10}" for i in range(n)]
+    corsica = ["2A" if i % 20 == 0 else "2B" if i % 20 == 1 else d for i, d in enumerate(digits)]
+    frame = pl.DataFrame(
+        {
+            "departement": corsica,
+            "SCHL": ["N" if i % 10 == 0 else f"{i % 7:02d}" for i in range(n)],
+            "WKHP": ["N" if i % 3 == 0 else f"{i * 7 % 50 + 1:02d}" for i in range(n)],
+            "DMDEDUC2": [[1, 2, 3, 4, 5, 5, 4, 3, 7, 9][i % 10] for i in range(n)],
+            "answers": [[1, 2, 3, 4, 5, 6, 7, 8, 9, 9][i % 10] for i in range(n)],
+        }
+    )
+    schema = suggest(frame).schema
+    assert schema["departement"].missing == ()
+    assert schema["SCHL"].missing == ("N",)
+    assert schema["WKHP"].missing == ("N",)
+    assert schema["WKHP"].kind == "continuous"
+    assert schema["DMDEDUC2"].missing == (7, 9)
+    assert schema["answers"].missing == ()
+
+
+def test_replicate_weights_named_after_their_weight():
+    rng = np.random.default_rng(2)
+    weight = rng.lognormal(5, 0.5, 500).round(3)
+    table = {"V2009": rng.integers(0, 90, 500), "VD4019": rng.lognormal(7, 1, 500).round(), "V1028": weight}
+    table |= {f"V1028{i:03d}": weight * rng.poisson(1, 500) for i in range(1, 21)}
+    found = suggest(pl.DataFrame(table))
+    assert found.schema.weight == "V1028"
+    assert len(found.design["replicate weights"]) == 20
+    assert found.schema.sensitive == ("VD4019",)
+
+
+def test_prefixes_of_surveys_are_borne_out_by_values():
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(
+        {
+            "TAGE": rng.integers(0, 88, 900),
+            "ESEX": rng.integers(1, 3, 900),
+            "EEDUC": rng.integers(31, 47, 900),
+            "TWAGE": rng.lognormal(7, 1, 900).round(),
+            "IMAGE": rng.lognormal(3, 1, 900).round(),
+        }
+    )
+    schema = suggest(frame).schema
+    assert schema.keys == ("TAGE", "ESEX", "EEDUC")
+    assert schema.sensitive == ("TWAGE", "IMAGE")
+
+
+def test_a_total_with_residual_is_found_beside_a_column_that_is_mostly_nothing():
+    rng = np.random.default_rng(4)
+    n = 800
+    exports = np.where(rng.random(n) < 0.6, 0, rng.integers(1, 90_000, n))
+    parts = rng.integers(1_000, 90_000, (n, 3))
+    total = parts.sum(axis=1) + np.where(rng.random(n) < 0.06, rng.integers(1, 900, n), 0)
+    frame = pl.DataFrame(
+        {"exports": exports, "a": parts[:, 0], "b": parts[:, 1], "c": parts[:, 2], "t": total}
+    )
+    rule = suggest(frame).schema["t"]
+    assert rule.sum_of == ("a", "b", "c")
+    assert rule.residual
+
+
+def test_what_is_divided_by_is_a_number_and_no_occupation():
+    rng = np.random.default_rng(5)
+    staff, sales = rng.integers(1, 90, 700), rng.lognormal(12, 1, 700).round()
+    frame = pl.DataFrame({"employees": staff, "turnover": sales, "per_head": (sales / staff).round(2)})
+    schema = suggest(frame).schema
+    assert schema.ratios == {"per_head": ("turnover", "employees")}
+    assert schema["employees"].kind != "categorical"
+
+
+def test_amounts_that_zeros_fill_up_are_numbers(tmp_path):
+    rng = np.random.default_rng(6)
+    pay = [f"{v:06d}" for v in rng.integers(0, 90_000, 300)]
+    frame = pl.DataFrame(
+        {"sex": rng.choice(["m", "f"], 300), "income": pay, "code": [f"{i % 40:03d}" for i in range(300)]}
+    )
+    found = suggest(frame)
+    assert found.schema["income"].kind == "continuous"
+    assert "income" in found.schema.sensitive
+    assert found.schema["code"].kind is None
+    frame.write_csv(tmp_path / "a.csv")
+    (tmp_path / "a.toml").write_text('data = "a.csv"\n[variables]\nincome = { kind = "continuous" }\n')
+    plan = sf.Plan.load(tmp_path / "a.toml")
+    assert plan.data().frame["income"].to_list() == [int(v) for v in pay]

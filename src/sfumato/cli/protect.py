@@ -107,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
         return OK if done.verdict.safe else FAILED
     say(report.brief(report.summary(done, public=False)), "", *_tried(done, limits))
     if release is not None:
+        if (changed := _format_changed(Path(args.file))) is not None:
+            say(f"format:   {changed}")
         say(f"release:  {release.public}   (for handing out)")
         say(f"internal: {release.internal}   (lock this away)")
         say(f"report:   {release.internal / 'report.html'}")
@@ -115,6 +117,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         say("a trial: nothing was written (say --out DIR to release)")
     return OK if done.verdict.safe else FAILED
+
+
+def _format_changed(file: Path) -> str | None:
+    """Why a release isn't in the format of the file, if it isn't."""
+    from sfumato.plan.suggest.draft import release_format
+
+    return None if file.suffix.casefold() == ".toml" else release_format(file)[1] or None
 
 
 def _tried(done: Run, limits: Audience) -> list[str]:
@@ -139,14 +148,18 @@ def _given(file: Path) -> tuple[Microdata, Plan | None, tuple[str, ...]]:
     from dataclasses import replace
 
     from sfumato.io import read
+    from sfumato.plan.parts import ReleaseOptions
     from sfumato.plan.plan import Plan
+    from sfumato.plan.suggest.draft import release_format
     from sfumato.plan.suggest.roles import suggest
 
     if file.suffix.casefold() == ".toml":
         plan = Plan.load(file)
         return plan.data(), replace(plan, steps=(), source=None), plan.release.drop
     found = suggest(read(file))
-    template = Plan(schema=found.schema, data_path=str(file.name), base=file.parent)
+    format_, _ = release_format(file)
+    release = ReleaseOptions(format=format_)
+    template = Plan(schema=found.schema, data_path=str(file.name), base=file.parent, release=release)
     return found.data, template, found.withheld
 
 

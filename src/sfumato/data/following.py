@@ -35,7 +35,8 @@ class Following:
 def following(schema: Schema, columns: Sequence[str]) -> Following:
     """What dealing these columns means under a schema's rules.
 
-    A named total (or ratio) stands for all its parts; one of which a part is named follows it.
+    A named total (or ratio) stands for all its parts; one of which a part is named follows it. Coarser codes
+    travel with the finest that lies in them, so that a hierarchy stays one; so does a flag of imputed values.
 
     >>> schema = Schema(variables={"ALL": {"sum_of": ["A", "B"]}})
     >>> following(schema, ["ALL", "AGE"]).dealt
@@ -56,10 +57,16 @@ def following(schema: Schema, columns: Sequence[str]) -> Following:
     results = {rule.result for rule in order}
     free = [c for c in names if c not in results]
     riders: dict[str, tuple[str, ...]] = {}
-    for column in free:
-        flag = schema[column].imputed
-        if flag is not None and flag not in {r for rs in riders.values() for r in rs}:
-            riders[column] = (flag,)
-    riding = {r for rs in riders.values() for r in rs}
+    riding: set[str] = set()
+    # The finest code of a hierarchy takes all coarser ones along.
+    for column in sorted(free, key=lambda c: -len(schema.wider(c))):
+        if column in riding:
+            continue
+        along = [c for c in schema.wider(column) if c in free and c not in riders]
+        along += [flag for c in (column, *along) if (flag := schema[c].imputed) is not None]
+        along = [c for c in along if c not in riding]
+        if along:
+            riders[column] = tuple(along)
+            riding.update(along)
     dealt = tuple(c for c in free if c not in riding)
     return Following(dealt, riders, tuple(order))

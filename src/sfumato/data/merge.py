@@ -25,14 +25,16 @@ def merged(own: Schema, given: Schema | None) -> Schema:
 
 def numbers_with_words(frame: pl.DataFrame | pl.LazyFrame, schema: Schema) -> pl.DataFrame | pl.LazyFrame:
     """Columns that the schema calls continuous and that are text only for words that mean missing ("N",
-    "not stated"), as numbers with nulls for those words; a column with other text is left as it is."""
+    "not stated") or for zeros before the number ("0125"), as numbers with nulls for those words; a column
+    with other text is left as it is."""
     types = frame.collect_schema()
     for name, variable in schema.variables.items():
         gone = [m for m in variable.missing if isinstance(m, str)]
-        if variable.kind != "continuous" or not gone or types.get(name) != pl.String:
+        if variable.kind != "continuous" or types.get(name) != pl.String:
             continue
         text = pl.when(~pl.col(name).is_in(gone)).then(pl.col(name).str.strip_chars())
-        number = text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+        type_ = pl.Float64 if gone else pl.Int64
+        number = text.str.replace(",", ".", literal=True).cast(type_, strict=False)
         lost = frame.lazy().select((number.is_null() & text.is_not_null()).any()).collect().item()
         if not lost:
             frame = frame.with_columns(number.alias(name))

@@ -20,37 +20,18 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from sfumato.data.edits import parsed
+from sfumato.data.missing_codes import Code as Code
+from sfumato.data.missing_codes import Range as Range
+from sfumato.data.missing_codes import missing_code
 from sfumato.errors import SchemaError, did_you_mean, suggesting
 
 Kind: TypeAlias = Literal["categorical", "ordinal", "continuous"]
-Code: TypeAlias = float | int | str
 
 KINDS: Final = ("categorical", "ordinal", "continuous")
 LIST_ROLES: Final = ("keys", "sensitive", "geography", "strata")
 SINGLE_ROLES: Final = ("id", "household", "weight")
 ROLES: Final = ("id", "keys", "sensitive", "geography", "household", "weight", "strata")
 _ROLE_WORD: Final = {"keys": "key"}
-
-
-@dataclass(frozen=True)
-class Range:
-    """A range of codes that mean missing, both ends included (an end of None is open)."""
-
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.low is None and self.high is None:
-            raise SchemaError("a missing range needs `from`, `to` or both")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise SchemaError(f"a missing range runs from {self.low} to {self.high}, which is backwards")
-
-    def __contains__(self, value: float) -> bool:
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
-
-    def to_dict(self) -> dict[str, float]:
-        ends = {"from": self.low, "to": self.high}
-        return {name: end for name, end in ends.items() if end is not None}
 
 
 @suggesting
@@ -79,6 +60,9 @@ class Variable:
         The order of an ordinal column's categories, lowest first.
     hierarchy
         A file of coarser and coarser codes (see ``Recode``).
+    lies_in
+        The coarser columns of which each of its codes lies in one (an industry in its branch). They are one
+        hierarchy: a shuffle moves them together. The areas of ``geography`` needn't be told.
     imputed
         The name of a column that flags imputed values (any non-zero value).
     label, labels
@@ -99,6 +83,7 @@ class Variable:
     unit: float | None = None
     order: tuple[Code, ...] = ()
     hierarchy: str | None = None
+    lies_in: tuple[str, ...] = ()
     imputed: str | None = None
     label: str | None = None
     labels: Mapping[Code, str] = field(default_factory=dict)
@@ -106,10 +91,11 @@ class Variable:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "missing", tuple(_missing_code(m) for m in _listed(self.missing)))
+        set_(self, "missing", tuple(missing_code(m) for m in _listed(self.missing)))
         set_(self, "sum_of", tuple(_listed(self.sum_of)))
         set_(self, "ratio_of", tuple(_listed(self.ratio_of)))
         set_(self, "order", tuple(_listed(self.order)))
+        set_(self, "lies_in", tuple(_listed(self.lies_in)))
         set_(self, "edits", tuple(_listed(self.edits)))
         for text in self.edits:
             parsed(text)
@@ -119,9 +105,10 @@ class Variable:
             if isinstance(text, (Mapping, list, tuple)):
                 raise SchemaError(f"the label of {code!r} must be text, not {text!r}", parameter="labels")
         set_(self, "labels", MappingProxyType(dict(self.labels)))
-        for part in self.sum_of:
-            if not isinstance(part, str):
-                raise SchemaError(f"`sum_of` lists column names, not {part!r}", parameter="sum_of")
+        for name in ("sum_of", "lies_in"):
+            for part in getattr(self, name):
+                if not isinstance(part, str):
+                    raise SchemaError(f"`{name}` lists column names, not {part!r}", parameter=name)
         for code in self.order:
             if isinstance(code, (Mapping, list, tuple)):
                 raise SchemaError(f"`order` lists codes, not {code!r}", parameter="order")
@@ -243,6 +230,8 @@ class Schema:
                 raise SchemaError(f"{total} can't be a component of itself")
             if total in variable.ratio_of:
                 raise SchemaError(f"{total} can't be a ratio of itself")
+            if total in self.wider(total):
+                raise SchemaError(f"{total} can't lie in itself", parameter=f"variables.{total}.lies_in")
 
     def __getstate__(self) -> dict[str, Any]:
         return _plain_state(self)
@@ -264,6 +253,24 @@ class Schema:
         """Every ratio rule: column → numerator and denominator."""
         return {n: (v.ratio_of[0], v.ratio_of[1]) for n, v in self.variables.items() if v.ratio_of}
 
+    def wider(self, column: str) -> tuple[str, ...]:
+        """The coarser columns that a column's codes lie in, by ``lies_in`` and by the geography, the nearest
+        first.
+
+        >>> town = {"TOWN": {"lies_in": "COUNTY"}}
+        >>> Schema(geography=["STATE", "COUNTY"], variables=town).wider("TOWN")
+        ('COUNTY', 'STATE')
+        """
+        found: dict[str, None] = {}
+        line = [column]
+        while line:
+            one = line.pop(0)
+            at = self.geography.index(one) if one in self.geography else 0
+            more = [*self[one].lies_in, *self.geography[:at][::-1]]
+            line += [c for c in more if c not in found]
+            found |= dict.fromkeys(more)
+        return tuple(found)
+
     def named_columns(self) -> dict[str, str]:
         """Every column that the schema names → where it names it first."""
         out: dict[str, str] = {}
@@ -277,6 +284,8 @@ class Schema:
                 out.setdefault(part, f"variables.{name}.sum_of")
             for part in variable.ratio_of:
                 out.setdefault(part, f"variables.{name}.ratio_of")
+            for part in variable.lies_in:
+                out.setdefault(part, f"variables.{name}.lies_in")
             if variable.imputed:
                 out.setdefault(variable.imputed, f"variables.{name}.imputed")
             for text in variable.edits:
@@ -327,6 +336,8 @@ class Schema:
                 variable = replace(variable, sum_of=())
             if not set(variable.ratio_of) <= kept:
                 variable = replace(variable, ratio_of=(), times=None)
+            if not set(variable.lies_in) <= kept:
+                variable = replace(variable, lies_in=tuple(c for c in variable.lies_in if c in kept))
             if variable.imputed not in kept:
                 variable = replace(variable, imputed=None)
             there = tuple(t for t in variable.edits if _judged(t, kept, roles["household"]))
@@ -390,30 +401,6 @@ def _listed(value: Any) -> Sequence[Any]:
     if isinstance(value, (str, int, float, Range, Mapping)):
         return (value,)
     return tuple(value)
-
-
-def _missing_code(code: Any) -> Code | Range:
-    if isinstance(code, Range):
-        return code
-    if isinstance(code, Mapping):
-        unknown = set(code) - {"from", "to"}
-        if unknown:
-            raise SchemaError(
-                f"a missing range has `from` and `to`, not {sorted(unknown)[0]!r}", parameter="missing"
-            )
-        low, high = code.get("from"), code.get("to")
-        for end in (low, high):
-            if end is not None and (isinstance(end, bool) or not isinstance(end, (int, float))):
-                raise SchemaError(
-                    f"the ends of a missing range must be numbers, not {end!r}", parameter="missing"
-                )
-        return Range(low, high)
-    if isinstance(code, bool) or not isinstance(code, (int, float, str)):
-        raise SchemaError(
-            f"a missing code must be a number or text, not {code!r}",
-            parameter="missing",
-        )
-    return code
 
 
 def _plain_state(one: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sfumato import registry
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import RiskMeasure
 from sfumato.data.microdata import Microdata
+from sfumato.data.rules import rules_of
 from sfumato.errors import ParameterError
 from sfumato.experiment.conditions import levels_for, on_keys
 from sfumato.experiment.recodes import FEWEST, KeyLadders
@@ -71,7 +72,8 @@ class Workshop:
         levels = dict(one.levels)
         steps, gone = self.ladders.steps(levels)
         steps = [_named(mask, f"recode_{at}") for at, mask in enumerate(steps, start=1)]
-        drop = tuple(dict.fromkeys([*self.drop, *gone]))
+        recoded = {m.column for m in steps if hasattr(m, "column")}
+        drop = tuple(dict.fromkeys([*self.drop, *gone, *self._orphaned({*gone, *recoded})]))
         there = [c for c in self.columns if c not in drop]
         keys = [k for k in self.ladders.keys if k in there]
         if one.deal == "none":
@@ -105,6 +107,12 @@ class Workshop:
             release=release,
             source=None,
         )
+
+    def _orphaned(self, changed: set[str]) -> list[str]:
+        """Ratios and totals of which a part is recoded or gone: they can't be made anew, and as they are they
+        would tell what was hidden."""
+        rules = rules_of(self.data.schema)
+        return [r.result for r in rules if changed & set(r.parts) and r.result in self.data.columns]
 
     def words(self, one: Candidate) -> str:
         """The candidate in one line."""

@@ -111,17 +111,19 @@ def _plain(number: float) -> float:
 
 
 def _by_area(data: Microdata, key: str) -> list[Mask]:
-    """An area's code becomes that of the area it lies in."""
-    areas = data.schema.geography
-    if key not in areas:
-        return []
+    """A code becomes that of the area, or the coarser code, it lies in: the nearest first."""
     out: list[Mask] = []
-    for wider in reversed(areas[: areas.index(key)]):
-        pairs = data.frame.select(pl.col(key), pl.col(wider)).drop_nulls().unique()
-        if pairs.height and pairs.height == pairs[key].n_unique():
-            texts = pairs.select(pl.all().cast(pl.String))
-            if _is_text(data, key) and texts.height <= 2_000:
-                out.append(_recode(key, mapping=dict(texts.iter_rows())))
+    for wider in data.schema.wider(key):
+        if wider not in data.columns:
+            continue
+        there = pl.Series(~(data.missing(key) | data.missing(wider)))
+        pairs = data.frame.select(pl.col(key), pl.col(wider)).filter(there).drop_nulls().unique()
+        if not pairs.height or pairs.height != pairs[key].n_unique():
+            continue
+        if (_is_text(data, key) or data.dtype(key).is_integer()) and pairs.height <= 2_000:
+            texts = pairs.select(pl.all().cast(pl.String)).sort(key)
+            mapping = {_quoted(name, pairs[key]): to for name, to in texts.iter_rows()}
+            out.append(_recode(key, mapping=mapping))
     return out
 
 
@@ -271,4 +273,6 @@ def _said(mask: Mask) -> str:
         return f"less {told['digits']} digits"
     if "level" in told:
         return f"at level {told['level']} of its hierarchy"
+    if not told.get("keep_others"):
+        return f"by what it lies in ({len(set(told.get('mapping', {}).values()))} values)"
     return f"with {len(told.get('mapping', ()))} rare values joined"

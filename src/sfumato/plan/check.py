@@ -8,6 +8,7 @@ the key K is missing in all 2 records
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Final
@@ -164,16 +165,23 @@ def _vet_weight(data: Microdata, weight: str) -> list[Problem]:
 
 
 def _vet_nesting(data: Microdata) -> list[Problem]:
-    """Each finer area must lie in one coarser area."""
+    """Each finer code must lie in one coarser code, of areas and where ``lies_in`` says so."""
     out = []
-    for coarse, fine in zip(data.schema.geography, data.schema.geography[1:], strict=False):
-        areas = data.select([coarse, fine]).drop_nulls().unique()
+    areas_ = data.schema.geography
+    pairs = list(itertools.pairwise(areas_))
+    pairs += [(w, c) for c, v in data.schema.variables.items() for w in v.lies_in]
+    for coarse, fine in pairs:
+        if coarse not in data.columns or fine not in data.columns:
+            continue
+        what = "geography" if fine in areas_ and coarse in areas_ else "hierarchy"
+        there = pl.Series(~(data.missing(coarse) | data.missing(fine)))
+        areas = data.select([coarse, fine]).filter(there).drop_nulls().unique()
         split = areas.group_by(fine).agg(pl.col(coarse).sort()).filter(pl.col(coarse).list.len() > 1)
         if split.height:
             value, parents = split.sort(fine).row(0)
             where = ", ".join(str(p) for p in parents[:3])
             message = (
-                f"the geography doesn't nest: {split.height:,} values of {fine} lie in several of {coarse} "
+                f"the {what} doesn't nest: {split.height:,} values of {fine} lie in several of {coarse} "
                 f"(for example {value} in {where})"
             )
             hint = f"make the codes of {fine} unique, for instance by putting {coarse} in front of them"

@@ -86,6 +86,7 @@ def _variable() -> dict[str, Any]:
             "unit": {"type": "number", "exclusiveMinimum": 0},
             "order": {"type": "array", "items": code},
             "hierarchy": {"type": "string"},
+            "lies_in": _NAMES,
             "imputed": {"type": "string"},
             "label": {"type": "string"},
             "labels": {"type": "object", "additionalProperties": {"type": "string"}},

@@ -3,8 +3,8 @@
 A look at the finished release that knows nothing of masks. A value is hidden where a column isn't
 released, or where the release has another value (or none) than the original. Whoever reads the
 dictionary knows the rules: a sum gives any one of its members from the others, a ratio too, and a
-finer area its coarser one. What can be computed so from values that are released as they were comes
-back, and nothing may be released.
+finer code (of an area, say) its coarser one. What can be computed so from values that are released as
+they were comes back, and nothing may be released.
 
 >>> import polars as pl, sfumato as sf
 >>> schema = sf.Schema(variables={"T": {"sum_of": ["A", "B"]}})
@@ -16,7 +16,6 @@ A comes back in 1 of 1 hidden value: T − B
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -52,12 +51,13 @@ class Derivation:
 def derivable(original: Microdata, masked: Microdata, released: Sequence[str]) -> list[Derivation]:
     """Every column with hidden values that the schema's rules give back."""
     rules = [r for r in rules_of(original.schema) if judgeable(original, r)]
-    areas = [c for c in original.schema.geography if c in original.columns]
+    nested = _nested(original)
+    areas = [c for pair in nested for c in pair]
     tied = list(dict.fromkeys([*(m for r in rules for m in r.members), *areas]))
     if not len(original) or not tied:
         return []
     looked = original.compare(
-        masked, lambda one, two, _: _in_block(one, two, released, rules, areas, tied), tied
+        masked, lambda one, two, _: _in_block(one, two, released, rules, nested, tied), tied
     )
     out = []
     for column in dict.fromkeys(c for part in looked for c, seen in part.items() if seen.how):
@@ -67,6 +67,13 @@ def derivable(original: Microdata, masked: Microdata, released: Sequence[str]) -
         out.append(Derivation(column, how, back, hidden, _counts(original, column, released)))
     # A coarser area that isn't released follows from the finer one, and hides nothing.
     return [d for d in out if d.records and (d.certain or d.column not in areas)]
+
+
+def _nested(data: Microdata) -> list[tuple[str, str]]:
+    """Every finer code with a coarser one that it lies in."""
+    named = {*data.schema.geography, *(c for c, v in data.schema.variables.items() if v.lies_in)}
+    there = [c for c in data.columns if c in named]
+    return [(fine, w) for fine in there for w in data.schema.wider(fine) if w in data.columns]
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ def _in_block(
     masked: Microdata,
     released: Sequence[str],
     rules: Sequence[Rule],
-    areas: Sequence[str],
+    nested: Sequence[tuple[str, str]],
     tied: Sequence[str],
 ) -> dict[str, _Seen]:
     shown = {c: _shown(original, masked, c) if c in released else _none(original) for c in tied}
@@ -92,7 +99,7 @@ def _in_block(
     how: dict[str, str] = {}
     valid = {r: r.holds(values_of(original, r.members)) for r in rules}
     while True:
-        found = [*_by_rules(rules, valid, known), *_by_nesting(areas, there, known)]
+        found = [*_by_rules(rules, valid, known), *_by_nesting(nested, there, known)]
         found = found or _by_elimination(rules, valid, known)
         if not found:
             break
@@ -151,11 +158,11 @@ def _by_rules(
 
 
 def _by_nesting(
-    areas: Sequence[str], there: dict[str, BoolArray], known: dict[str, BoolArray]
+    nested: Sequence[tuple[str, str]], there: dict[str, BoolArray], known: dict[str, BoolArray]
 ) -> list[_Found]:
-    """The coarser area in which a finer one lies."""
+    """The coarser code in which a finer one lies."""
     out = []
-    for coarse, fine in itertools.pairwise(areas):
+    for fine, coarse in nested:
         rows = known[fine] & ~known[coarse] & there[coarse]
         if rows.any():
             out.append((coarse, rows, f"{fine} lies in it"))

@@ -53,7 +53,8 @@ class Levels:
 
 
 def levels_of(data: Microdata, column: str, riders: Sequence[str] = ()) -> Levels:
-    """A column's levels; ``riders`` are columns that keep to its values (a flag of imputed ones)."""
+    """A column's levels; ``riders`` are columns that keep to its values (a flag of imputed ones, coarser
+    codes)."""
     series = _comparable(data.column(column))
     codes, first = _dense(series)
     for rider in riders:

@@ -70,7 +70,9 @@ def partitioned(
     _check_strata(smallest, stratum, owner)
     seen = [c for c in columns if c.name in set(look_at)]
     found = atoms([c.codes for c in seen], stratum, owner)
-    where = _positions(seen, found.first, owner, len(data))
+    # Coarser codes that travel with a column say which of its values are near each other.
+    near = [levels_of(data, w) for c in seen for w in data.schema.wider(c.name) if w in c.values]
+    where = _positions([*seen, *near], found.first, owner, len(data))
     clusters = gather(where, found, stratum[found.first], smallest)
     label = clusters.label[found.of]
     part = np.empty(clusters.n_clusters, np.int64)

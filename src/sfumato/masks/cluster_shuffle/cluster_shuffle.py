@@ -184,7 +184,8 @@ class ClusterShuffle(Mask):
         for name in (schema.id, schema.household):
             if name in changed:
                 out.append(Problem(0, f"{name} names people or households, and can't be shuffled"))
-        unhidden = [c for c in (*schema.keys, *schema.geography) if c not in changed and c not in self.within]
+        known = dict.fromkeys([*schema.keys, *schema.geography])
+        unhidden = [c for c in known if c not in changed and c not in self.within]
         if unhidden:
             message = f"{', '.join(unhidden)} stays where it is, so whoever knows it finds the row"
             out.append(Problem(0, message, "name it in `columns` or in `within`", "warning"))

@@ -11,6 +11,7 @@ from sfumato.plan.suggest.look import Look
 
 _MOST: Final = 5_000
 _SHORT_LABEL: Final = 3
+_COUNTRIES: Final = 260
 _NUTS: Final = re.compile(r"^[A-Z]{2}[0-9A-Z]{1,3}$")
 _POSTAL: Final = re.compile(
     r"^(\d{2}-\d{3}|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|\d{4}-\d{3}|\d{4} ?[A-Z]{2}|0\d{4})$"
@@ -65,6 +66,8 @@ def _area(look: Look, column: str) -> str | None:
     if not few or not facts.is_code or words.is_money(column) or words.is_weight(column):
         return None
     topic = words.key_topic(column)
+    if words.plain(column) in words.LIVING_IN and facts.distinct <= _COUNTRIES:
+        return "the country, by its name"
     if topic in ("citizenship or country", "birth", "town or country") or words.has(column, words.PLACE_NAME):
         return None
     if words.has(column, words.COUNT) and not words.has(column, words.CODE_OF) and facts.whole:

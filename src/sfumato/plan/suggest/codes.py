@@ -18,6 +18,7 @@ _LOW_CODES: Final = frozenset(
     {*range(-9, 0), -66, -77, -88, *range(-99, -95), *range(-999, -995), -9999, -99999}
 )
 _MANY_VALUES: Final = 20
+_SHORT_LIST: Final = 30
 _TAIL: Final = 15
 """How many values next to an end are compared with it."""
 _UNITS: Final = (1000.0, 500.0, 100.0, 50.0, 10.0, 5.0)
@@ -75,6 +76,11 @@ def _missing(values: Values, labels: dict[Any, str], *, whole: bool) -> list[tup
             out.append((code, f"{code:g} is labelled {label!r}"))
     taken = {float(c) for c, _ in out if not isinstance(c, str)}
     rest = values.without(taken)
+    # Sevens, eights and nines together: refused, not known, no answer.
+    same = _repeated(rest)
+    if same:
+        out += [(_plain(v, whole), f"{v:g} stands apart above all other values, with its like") for v in same]
+        rest = rest.without(set(same))
     # Codes at the upper end: 9, 99, 999 … and the 98, 998 before them, which stand apart together.
     for size in (3, 2, 1):
         last = rest.values[-size:]
@@ -94,6 +100,25 @@ def _missing(values: Values, labels: dict[Any, str], *, whole: bool) -> list[tup
             why = "is among the only values below 0"
             out += [(_plain(float(v), whole), f"{v:g} {why}") for v in negative[:6]]
     return out
+
+
+def _repeated(values: Values) -> list[float]:
+    """The last values where they are 7, 8, 9 (77, 88, 99 …), two of them at least, above a gap.
+
+    >>> one, two = pl.Series("x", [1, 2, 3, 4, 5, 7, 9]), pl.Series("x", [1, 2, 3, 4, 5, 6, 7, 9])
+    >>> _repeated(Values(one)), _repeated(Values(two))
+    ([7.0, 9.0], [])
+    """
+    if not 4 <= len(values) <= _SHORT_LIST:
+        return []
+    size = len(f"{values.values[-1]:.0f}")
+    codes = [float(str(d) * size) for d in (7, 8, 9)]
+    last = [float(v) for v in values.values[-3:] if float(v) in codes]
+    rest = values.without(set(last)).values
+    if len(last) < 2 or len(rest) < 2 or last[0] - rest[-1] < 2:
+        return []
+    near = np.diff(rest).max() <= 1
+    return last if size > 1 or (near and last[0] == codes[0]) else []
 
 
 def _plain(value: float, whole: bool) -> Code:

@@ -32,8 +32,9 @@ def find_weight(look: Look) -> str | None:
     main = [c for c in found if not any(c in f for f in families)]
     if not main and not found:
         main = _weight_by_values(look)
+    families += [f for c in main if (f := _named_after(look, c)) and f not in families]
     for family in families:
-        like = [c for c in family if c in found or _moves_with(look, c, main)]
+        like = [c for c in family if c in found or _moves_with(look, c, main) or _replicates(look, c, main)]
         if len(like) >= _FEWEST_REPLICATES:
             for c in like:
                 look.design_of(REPLICATES, c, "a replicate weight: one of a numbered family")
@@ -65,6 +66,22 @@ def _families(look: Look) -> list[list[str]]:
         if match and look.facts[c].dtype.is_numeric():
             groups[match[1].casefold()].append(c)
     return [g for g in groups.values() if len(g) >= _FEWEST_REPLICATES]
+
+
+def _named_after(look: Look, weight: str) -> list[str]:
+    """Numbered columns that begin with the weight's own name: V1028001 … V1028200."""
+    begins = re.compile(re.escape(weight) + r"_?(rep|r|w|b)?_?\d{1,4}", re.IGNORECASE)
+    family = [c for c in look.free() if begins.fullmatch(c) and look.facts[c].dtype.is_numeric()]
+    return family if len(family) >= _FEWEST_REPLICATES else []
+
+
+def _replicates(look: Look, column: str, main: list[str]) -> bool:
+    """Whether a column named after a weight has its size on average; of a bootstrap a third may be 0."""
+    for weight in main:
+        if column.casefold().startswith(weight.casefold()) and look.facts[column].filled:
+            one, two = look.facts[weight].numbers.mean(), look.facts[column].numbers.mean()
+            return bool(0.5 * one < two < 2 * one)
+    return False
 
 
 def _may_be_weight(look: Look, column: str) -> bool:

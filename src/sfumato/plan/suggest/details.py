@@ -84,7 +84,7 @@ def missing_texts(texts: list[str]) -> tuple[str, ...]:
     (('nie dotyczy', '?'), ())
     """
     gone = [t for t in texts if lexicon.is_missing_text(words.plain(t))]
-    gone += [t for t in _nines(texts) if t not in gone]
+    gone += [t for t in (*_nines(texts), *_word_among_digits(texts)) if t not in gone]
     rest = [t for t in texts if t not in gone]
     if not rest:
         return ()
@@ -95,6 +95,21 @@ def missing_texts(texts: list[str]) -> tuple[str, ...]:
     if coded:
         gone = [t for t in gone if not (t.isalpha() and t.isupper() and len(t) == size)]
     return tuple(gone)
+
+
+def _word_among_digits(texts: list[str]) -> list[str]:
+    """The only letters among codes of digits of one length: not in universe, not stated.
+
+    >>> codes = ["01", "02", "03", "04", "05"]
+    >>> _word_among_digits([*codes, "N"]), _word_among_digits([*codes, "2A"])
+    (['N'], [])
+    """
+    strange = [t for t in texts if not t.strip().isdigit()]
+    sizes = {len(t.strip()) for t in texts if t.strip().isdigit()}
+    if len(strange) != 1 or len(sizes) != 1 or len(texts) < 6 or max(sizes) < 2:
+        return []
+    word = strange[0].strip()
+    return strange if word.isalpha() and len(word) <= 3 and word.isascii() else []
 
 
 def _nines(texts: list[str]) -> list[str]:
@@ -124,6 +139,10 @@ def _numeric_codes(look: Look, schema: Schema, column: str) -> dict[str, Any]:
     age = words.key_topic(column) == "age" or look.facts[column].looks_like_age
     codes = codes_of(look.sample[column], dict(own.labels), age=age)
     missing, top = list(codes.missing), codes.top
+    if top is not None and not age and schema.household not in (None, column):
+        # What a household's records (or implicates) repeat is one value, not a heap.
+        once = look.sample.select([schema.household, column]).unique(maintain_order=True)[column]
+        top = codes_of(once, dict(own.labels)).top
     if words.key_topic(column) == "language or religion" or words.has(column, words.GROUPS):
         missing = [(c, why) for c, why in missing if c != 9 or "stands apart" not in why]  # all others
     high = [c for c, why in missing if "stands apart above" in why]
@@ -191,4 +210,8 @@ def with_rules(look: Look, schema: Schema, drop: Sequence[str]) -> Schema:
             look.say(
                 column, f"{ratio} in {one.share:.1%} of the records: it follows them when they are masked"
             )
+    # What is added up or divided by is a number, whatever its name says (employees are no occupation).
+    for part in {p for parts in (*schema.sums.values(), *schema.ratios.values()) for p in parts}:
+        if schema[part].kind == "categorical" and look.data.schema[part].kind is None:
+            schema = schema.with_variable(part, kind="ordinal" if part in schema.keys else None)
     return schema

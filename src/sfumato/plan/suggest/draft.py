@@ -36,7 +36,8 @@ _ROLE_NOTES: Final = {
     "weight": "how many people a record stands for",
     "strata": "",
 }
-_DETAILS: Final = ("kind", "missing", "top", "bottom", "unit", "sum_of", "residual", "ratio_of", "times")
+_DETAILS: Final = ("kind", "missing", "top", "bottom", "unit", "sum_of", "residual", "ratio_of", "times",
+                    "lies_in")  # fmt: skip
 _MOST_REASONS: Final = 12
 _WIDE: Final = 60
 _LEAST_FAMILY: Final = 4
@@ -159,7 +160,7 @@ def _roles(found: Suggestion, searched: bool) -> list[str]:
             done = "not released: they show who is in one cluster, and don't go with dealt records"
         out += _wrapped(f"{part}: {together(columns_of)} (no role; {done})")
     for fine, coarse in found.nested.items():
-        out += _wrapped(f"{', '.join(coarse)}: coarser codes of {fine}, which tell nothing more than it does")
+        out += _wrapped(f"{', '.join(coarse)}: coarser codes of {fine}, which move with it (`lies_in`)")
     for note in found.notes:
         out += _wrapped(note)
     if found.no_role:
@@ -386,13 +387,19 @@ def _release(path: PurePath, found: Suggestion, drop: Sequence[str]) -> list[str
         f"drop = {value(list(dict.fromkeys([*found.drop, *drop])))}",
         "# the order of records could link the release to its source",
         "shuffle = true",
-        *_format(path.suffix.casefold()),
+        *_format(path),
         "",
     ]
 
 
-def _format(suffix: str) -> list[str]:
-    """The release's format: the input's, or what it becomes."""
+def _format(path: PurePath) -> list[str]:
+    format_, said = release_format(path)
+    return [*([f"# {said}"] if said else []), f"format = {value(format_)}"]
+
+
+def release_format(path: PurePath) -> tuple[str, str]:
+    """The release's format: the input's, or what it becomes, and then why."""
+    suffix = path.suffix.casefold()
     format_ = _RELEASE_FORMATS.get(suffix, "parquet")
     said = ""
     if format_ == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
@@ -405,4 +412,4 @@ def _format(suffix: str) -> list[str]:
         said = (
             f"a {suffix} file is read, but not written: the release is Parquet, with its dictionary beside it"
         )
-    return [*([f"# {said}"] if said else []), f"format = {value(format_)}"]
+    return format_, said

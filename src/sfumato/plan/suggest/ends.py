@@ -41,7 +41,10 @@ def is_top_code(look: Look, column: str, codes: list[float]) -> bool:
     if strength > 0:
         risen = evidence > 0.35 * strength and evidence > 3 * np.sqrt(strength / at.sum())
         return bool(risen or (hours and near and evidence >= 0))
-    return hours and near
+    # Where nothing goes with the column: a code that few hold among amounts that most don't have at all, for
+    # whom it would be 0 if it didn't apply, is the end of the scale.
+    share, none = float(at.mean()), float(np.mean(values[rest] == 0))
+    return bool((hours and near) or (none > 0.5 and share < 0.02 and words.is_money(look.label(column))))
 
 
 def _comparable(look: Look, column: str) -> list[npt.NDArray[np.float64]]:

@@ -67,12 +67,26 @@ class Facts:
         numbers = bare.cast(pl.Float64, strict=False)
         rest = text.filter(numbers.is_null())
         zeros = bool(bare.filter(numbers.is_not_null()).str.contains(r"^0\d").any())
+        zeros = zeros and not self.measures
         if len(rest) > _MOST_CODES or numbers.count() < 5 or zeros or not len(rest):
             return np.empty(0), ()
-        if any(len(t) > 40 or sum(c.isdigit() for c in t) > len(t) / 2 for t in rest.to_list()):
+        if any(len(t) > 40 or any(c.isdigit() for c in t) for t in rest.to_list()):  # 2A is a code as 2 is
             return np.empty(0), ()
         every = self.known.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
         return every.cast(pl.Float64, strict=False).drop_nulls().to_numpy(), tuple(sorted(rest.to_list()))
+
+    @cached_property
+    def measures(self) -> bool:
+        """Whether name or label speak of something counted or measured: money, hours, ages."""
+        said = [self.name, *([self.own.label] if self.own.label else [])]
+        return any(words.is_money(s) or words.is_hours(s) or words.key_topic(s) == "age" for s in said)
+
+    @cached_property
+    def padded(self) -> bool:
+        """Amounts by their name, filled up with zeros ("00125"): text by their form alone."""
+        if not self.is_text or not self.measures or self.own.labels or not len(self.texts):
+            return False
+        return bool(self.texts.str.strip_chars().str.contains(r"^\d{2,15}$").all())
 
     @property
     def broken_by(self) -> tuple[str, ...]:
@@ -204,6 +218,19 @@ class Facts:
         return float(np.corrcoef(one, two)[0, 1])
 
     @cached_property
+    def rough(self) -> float:
+        """How far the counts of whole numbers stray from their neighbours', as a ratio to mere chance
+        (about 1 of people counted one by one, far above it where numbers are heaped)."""
+        values, counts = self.counted
+        if not self.whole or len(values) < 30 or values[-1] - values[0] > 400:
+            return np.inf
+        full = np.zeros(int(values[-1] - values[0]) + 1)
+        full[(values - values[0]).astype(np.int64)] = counts
+        around = np.convolve(full, np.array([1, 1, 1, 0, 1, 1, 1]) / 6, "valid")
+        strays = (full[3:-3] - around) ** 2 / np.maximum(around * 7 / 6, 0.5)
+        return float(strays.mean())
+
+    @cached_property
     def round_share(self) -> float:
         """The share of whole numbers that end in 0 or 5; one in five of numbers that nobody rounds."""
         v = self.numbers[self.numbers != 0]
@@ -258,7 +285,9 @@ class Facts:
             return False
         spread = float(self.numbers.std())  # hours of work, which are never so far apart
         lean = float(np.mean((self.numbers - self.numbers.mean()) ** 3)) / max(spread, 1e-9) ** 3
-        even = self.heap < 0.06 and self.zeros < 0.05 and self.smooth > 0.5
+        if words.is_hours(self.name) or words.has(self.name, words.MEASURE):
+            return False
+        even = self.heap < 0.06 and self.zeros < 0.05 and (self.smooth > 0.5 or self.rough < 1.6)
         return even and spread > 14 and abs(lean) < 0.8
 
     def matches(self, pattern: re.Pattern[str]) -> float:

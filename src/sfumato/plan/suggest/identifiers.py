@@ -69,6 +69,8 @@ def _text(facts: Facts) -> str | None:
         return "names of firms or bodies"
     if remarks and (facts.words_each >= 1.5 or many > _FEW) and not _place_or_work(name):
         return "remarks, which may name anybody"
+    if words.has(name, words.PERSON_NAMES) and facts.letters > 0.6 and not facts.own.labels:
+        return "names of people, by the column's name"
     label = f"{name} {facts.own.label or ''}"
     said = next((w for w, v in _VOCABULARY.items() if words.has(label, v)), None)
     if (
@@ -87,6 +89,15 @@ _NEARLY: Final = "nearly every record has its own value: dropped until you decid
 _VOCABULARY: Final = {
     "names": words.NAMES, "addresses or contacts": words.CONTACT, "national numbers": words.NATIONAL,
 }  # fmt: skip
+
+
+def beside_names(facts: Facts) -> bool:
+    """Whether a text is somebody's name where another column holds people's names: ``nom`` beside ``prenom``,
+    however few there are of it."""
+    return (
+        facts.is_text and facts.distinct > 1 and facts.letters > 0.6 and not facts.own.labels
+        and words.plain(facts.name) in words.NAMES and not _place_or_work(facts.name)
+    )  # fmt: skip
 
 
 def _place_or_work(name: str) -> bool:

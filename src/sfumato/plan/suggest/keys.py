@@ -60,8 +60,11 @@ def _why_key(look: Look, column: str) -> str | None:
     topic = words.key_topic(column) or (words.key_topic(facts.own.label) if facts.own.label else None)
     if n < 2 or not facts.filled:
         return None
-    if n > max(look.sample.height / 2, 2) and not (topic in ("age", "birth") and facts.looks_like_day):
+    by_day = facts.looks_like_day or facts.dtype.is_temporal()
+    if n > max(look.sample.height / 2, 2) and not (topic in ("age", "birth") and by_day):
         return None
+    if topic is None and not words.is_money(column):
+        topic = _prefixed(facts)
     if topic in ("age", "birth") and (facts.is_number or facts.is_date or facts.is_text):
         if words.is_money(column) and not facts.whole:
             return None
@@ -80,6 +83,17 @@ def _why_key(look: Look, column: str) -> str | None:
     if by_value is not None:
         return f"{by_value}, by its values; {n:,} of them"
     return None
+
+
+def _prefixed(facts: Facts) -> str | None:
+    """What a name says behind a survey's own prefix, where the values bear it out."""
+    topic = words.prefixed_topic(facts.name)
+    if topic is None or not facts.is_code or facts.own.labels:
+        return None
+    if topic == "age":
+        v = facts.counted[0]
+        return topic if facts.whole and len(v) >= 20 and 0 <= v[0] <= 25 and 40 <= v[-1] <= 120 else None
+    return topic if facts.distinct <= (4 if topic == "sex" else 60) else None
 
 
 def _measured(facts: Facts) -> bool:

@@ -28,6 +28,8 @@ _LONGEST_RUN: Final = 30
 _MOST_PARTS: Final = 40
 _FEWEST: Final = 30
 _LEAST_SHARE: Final = 0.6
+_GOOD: Final = 0.9
+"""From this share on, a part of the parts isn't tried."""
 _GAIN: Final = 0.004
 _VALUES: Final = 10
 
@@ -61,9 +63,13 @@ def find_partial_sums(
     sample = np.column_stack([data.numbers(c)[::step] for c in usable])
     sample = np.nan_to_num(sample, nan=0.0)
     best: dict[int, tuple[float, tuple[int, ...]]] = {}
+    tried: set[tuple[int, tuple[int, ...]]] = set()
     for total, start in _starts(sample):
-        if usable[total] in known or (total in best and set(start) <= set(best[total][1])):
+        made, of = best.get(total, (0.0, ()))
+        done = made >= _GOOD and set(start) <= set(of)
+        if usable[total] in known or done or (total, start) in tried:
             continue
+        tried.add((total, start))
         parts = _grown(sample, total, start)
         share = _holds(sample, total, parts)
         if share > best.get(total, (0.0, ()))[0]:

@@ -21,7 +21,7 @@ from sfumato.plan.suggest.design import find_household, find_weight, note_parts,
 from sfumato.plan.suggest.details import say_relations, with_codes, with_rules
 from sfumato.plan.suggest.draft import plan_text
 from sfumato.plan.suggest.facts import Facts
-from sfumato.plan.suggest.identifiers import direct
+from sfumato.plan.suggest.identifiers import beside_names, direct
 from sfumato.plan.suggest.keys import find_keys, find_sensitive
 from sfumato.plan.suggest.look import Look
 from sfumato.plan.suggest.nesting import find_nested
@@ -68,6 +68,9 @@ def _suggested(microdata: Microdata) -> Suggestion:
     )  # fmt: skip
     schema = with_codes(look, schema)
     schema = with_rules(look, schema, drop)
+    for fine, coarse in nested.items():
+        if not schema[fine].lies_in:
+            schema = schema.with_variable(fine, lies_in=coarse)
     say_relations(look, schema)
     gone, plain = _left_over(look, schema, drop, nested)
     drop = (*drop, *gone)
@@ -87,7 +90,8 @@ def _suggested(microdata: Microdata) -> Suggestion:
 
 
 def _numbers_read(data: Microdata) -> Microdata:
-    """Columns of many numbers that a few words break ("N"), read as the plan will read them."""
+    """Columns of many numbers that a few words break ("N") or that zeros fill up, read as the plan will read
+    them."""
     for c in data.columns:
         if data.dtype(c) != pl.String or data.schema[c].missing:
             continue
@@ -96,6 +100,9 @@ def _numbers_read(data: Microdata) -> Microdata:
             text = pl.col(c).str.strip_chars().str.replace(",", ".", literal=True)
             data = data.with_frame(data.frame.with_columns(text.cast(pl.Float64, strict=False)))
             data = data.with_variable(c, kind="continuous", missing=facts.broken_by)
+        elif facts.padded and facts.distinct > _MANY:
+            number = pl.col(c).str.strip_chars().cast(pl.Int64, strict=False)
+            data = data.with_frame(data.frame.with_columns(number)).with_variable(c, kind="continuous")
     return data
 
 
@@ -106,6 +113,10 @@ def _identifiers(look: Look, own: Schema, household: str | None) -> tuple[str | 
         reason = direct(look.facts[c])
         if reason is not None:
             found[c] = reason
+    people = next((c for c, why in found.items() if why.startswith("names of people")), None)
+    for c in look.free():
+        if people is not None and c not in found and beside_names(look.facts[c]):
+            found[c] = f"names, by the column's name and beside {people}"
     for c in look.free():
         if c not in found and _panel_id(look, c, household):
             found[c] = "an id of a person or unit with several records"

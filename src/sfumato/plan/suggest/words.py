@@ -28,8 +28,12 @@ def plain(text: str) -> str:
     >>> plain("Wykształcenie"), plain("AÑO"), plain("Straße")
     ('wyksztalcenie', 'ano', 'strasse')
     """
-    split = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
-    return "".join(c for c in split if not unicodedata.combining(c))
+    return _bare(text.casefold().translate(_LETTERS))
+
+
+def _bare(text: str) -> str:
+    """Without accents."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 
 @lru_cache(maxsize=4096)
@@ -38,8 +42,10 @@ def words(name: str) -> tuple[str, ...]:
 
     >>> words("eqIncome"), words("marital-status")
     (('eqincome', 'eq', 'income'), ('marital-status', 'maritalstatus', 'marital', 'status'))
+    >>> words("Családi állapot")
+    ('csaladi allapot', 'csaladiallapot', 'csaladi', 'allapot')
     """
-    parts = [plain(p) for p in _PARTS.findall(name)]
+    parts = [plain(p) for p in _PARTS.findall(_bare(name))]
     joined = ["".join(pair) for pair in itertools.pairwise(parts)]
     return tuple(dict.fromkeys([plain(name), *joined, *parts]))
 
@@ -83,6 +89,7 @@ def _listed(topic: str) -> Words:
 
 ID: Final = _listed("id")
 NATIONAL: Final = _listed("national")
+PERSON_NAMES: Final = _listed("person_names")
 NAMES: Final = _listed("names")
 CONTACT: Final = _listed("contact")
 COORDINATE: Final = _listed("coordinate")
@@ -91,6 +98,7 @@ HOUSEHOLD: Final = _listed("household")
 WEIGHT: Final = _listed("weight")
 NOT_A_WEIGHT: Final = _listed("not_a_weight")
 AREA: Final = _listed("area")
+LIVING_IN: Final = _listed("living_in")
 URBAN: Final = _listed("urban")
 PLACE_NAME: Final = _listed("place_name")
 WAVE: Final = _listed("wave")
@@ -147,6 +155,32 @@ def key_topic(text: str) -> str | None:
     if COUNT.found(said) and (HOUSEHOLD.found(said) or FAMILY_ROLE.found(said) or PERSONS.found(said)):
         return "household size"
     return None
+
+
+def prefixed_topic(name: str) -> str | None:
+    """What stands behind one to four letters of a survey's own: ``TAGE``, ``EEDUC``, ``PTDTRACE``. A weak
+    hint: ``WAGE`` is no age, so that values must bear it out.
+
+    >>> prefixed_topic("TESEX"), prefixed_topic("EEDUC"), prefixed_topic("BALANCE")
+    ('sex', 'education', None)
+    """
+    bare = plain(name).rstrip("0123456789_")
+    if not bare.isalpha():
+        return None
+    for cut in (1, 2, 3, 4):
+        rest = bare[cut:]
+        for topic, listed in _PREFIXED.items():
+            if rest in listed or (len(rest) > 3 and rest.startswith(tuple(w for w in listed if len(w) > 3))):
+                return topic
+    return None
+
+
+_PREFIXED: Final[dict[str, tuple[str, ...]]] = {
+    "sex": ("sex", "sexe", "sexo", "gender"), "age": ("age",),
+    "race or origin": ("race", "raceth", "hisp", "hispan"),
+    "marital status": ("maritl", "marital", "marst", "marstat"), "education": ("educ",),
+    "citizenship or country": ("citizen", "natvty", "citshp"), "work": ("occup", "industry"),
+}  # fmt: skip
 
 
 def is_money(name: str) -> bool:
