@@ -2,13 +2,12 @@
 
 ``python benchmarks/frontier.py [--quick]`` masks nine files (1,080 records' numbers of each: CASC is whole)
 with every mask at every strength and five seeds. The first release of each is attacked with the whole
-battery for links, and for values by models; the others with the attacks that found at least half as many as
-the strongest (three at least), so that a mean over seeds is the strongest attack's. ``--points FILE
---minutes 14`` works for so long and goes on from there another time. Measured is what no mask aims at: the
-overlap of
-regressions' intervals, the same inside subdomains, boosted trees trained on the release and tested on the
-original, quantiles and joint tails, equalities between columns. It writes the tables and the two maps of
-docs/methods/which-mask.md. The reference data are expected at ../shared/data.
+battery for links; the others with the attacks that found at least half as many as the strongest (three at
+least), so that a mean over seeds is the strongest attack's. Every release is attacked for values by models.
+``--points FILE --minutes 14`` works for so long and goes on from there another time. Measured is what no mask
+aims at: the overlap of regressions' intervals, the same inside subdomains, boosted trees trained on the
+release and tested on the original, quantiles and joint tails, equalities between columns. It writes the
+tables and the two maps of docs/methods/which-mask.md. The reference data are expected at ../shared/data.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import argparse
 import json
 import logging
 import multiprocessing
+import os
 import sys
 import time
 import warnings
@@ -262,7 +262,7 @@ def one_point(job: tuple[str, str, float, int, int, tuple[str, ...]]) -> dict[st
     else:
         battery = run_battery(data, release, [mask], seed=seed, finds="records")
         rates = {t.label: float(t.result.value) for t in battery.tried if t.result is not None}
-        out |= {"gain": attribute_gain(data, release, name)}
+    out["gain"] = attribute_gain(data, release, name)
     best = max(rates, key=rates.__getitem__)
     out |= {"link": rates[best], "attack": best, "rates": rates}
     x, z = data.frame.to_numpy(), release.frame.select(data.columns).cast(pl.Float64).to_numpy()
@@ -492,6 +492,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after so many minutes")
     parser.add_argument("--masks", nargs="*", help="only masks whose name begins so")
     args = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", "SFUMATO_THREADS"):
+        os.environ.setdefault(name, "1")  # a point is small: a process's own threads cost more than they save
     if args.quick:
         args.files, args.seeds, args.records = ["CASC", "Free1"], 1, 150
     settings = [

@@ -95,6 +95,8 @@ class Grouped(Fact):
     """How many different values of each sensitive column a group has at least."""
     span_percent: float = 0.0
     """How many percent of a sensitive number's ranks a group's values span at least."""
+    again: bool = False
+    """Whether the same people are released again, in other groups."""
 
 
 F = TypeVar("F", bound=Fact)

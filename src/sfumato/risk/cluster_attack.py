@@ -9,22 +9,19 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import polars as pl
 
-from sfumato.contract.disclosure import Grouped, of_kind
 from sfumato.contract.mask import Mask
-from sfumato.contract.measure import Attack, Intruder, RiskMeasure
-from sfumato.contract.parameters import parameter
+from sfumato.contract.measure import RiskMeasure
 from sfumato.contract.result import Result
 from sfumato.data.following import following
 from sfumato.data.microdata import BoolArray, FloatArray, IntArray, Microdata
 from sfumato.draws import Draws, Seed
-from sfumato.errors import InputError, MeasureError
 from sfumato.linkage.assign import link
 from sfumato.linkage.blocks import Blocks
 from sfumato.linkage.points import standard_points
 from sfumato.linkage.results import attack_result, true_links
-from sfumato.stats.clusters import digests
+from sfumato.risk.clusters_known import KnowsClusters, borne_out
 from sfumato.stats.levels import Levels, features, levels_of
-from sfumato.stats.partition import Partition, coded_columns, partitioned
+from sfumato.stats.partition import Partition
 from sfumato.stats.ranks import mid_ranks
 
 NEAR_RANK: Final = 0.05
@@ -37,7 +34,7 @@ _HULLS: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterAttack(Attack):
+class ClusterAttack(KnowsClusters):
     """Re-identify records of a cluster shuffle: make its clusters again, assign 1-1 inside them.
 
     The intruder has every original value of everybody, knows the method and its parameters, and is told
@@ -71,42 +68,6 @@ class ClusterAttack(Attack):
     reference: ClassVar[str] = "Hittmeir, Mayer, Ekelhart (2020) for the gain"
     compares_all: ClassVar[bool] = False
 
-    columns: tuple[str, ...] = parameter(doc="The columns that were shuffled.", columns=True)
-    smallest: int = parameter(20, doc="k: how many records a cluster had at least.", at_least=2)
-    blind: tuple[str, ...] = parameter((), doc="Columns that clusters didn't look at.", columns=True)
-    within: tuple[str, ...] = parameter((), doc="Columns whose strata nothing crossed.", columns=True)
-    unit: str | None = parameter(
-        None, doc="The column that said whose records belong together.", columns=True
-    )
-    blur: int = parameter(3, doc="Numbers of fewer records than this were averaged.", at_least=0)
-    spread: int = parameter(1, doc="The least number of different sensitive values a cluster.", at_least=1)
-    span_percent: float = parameter(
-        0,
-        doc="How many percent of a sensitive number's ranks a cluster spanned at least.",
-        at_least=0,
-        below=100,
-    )
-    truth: str | None = parameter(
-        None, doc="The id column with the true links; by default record i belongs to record i.", columns=True
-    )
-
-    @classmethod
-    def against(cls, step: Mask, data: Microdata, intruder: Intruder) -> Sequence[Attack]:
-        return [
-            cls(
-                columns=fact.columns,
-                smallest=fact.smallest,
-                blind=fact.blind,
-                within=fact.within,
-                unit=fact.unit,
-                blur=fact.blur,
-                spread=fact.spread,
-                span_percent=fact.span_percent,
-            )
-            for fact in of_kind(Grouped, step.discloses(data))
-            if fact.deals and not fact.whole
-        ]
-
     def measure(
         self,
         original: Any,
@@ -121,26 +82,8 @@ class ClusterAttack(Attack):
     def _measure(self, original: Microdata, masked: Microdata, draws: Draws) -> Result:
         told = following(original.schema, self.columns)
         truth = true_links(original, masked, self.truth)
-        if 2 * self.smallest > len(original):
-            raise MeasureError(
-                f"clusters of {self.smallest} need at least {2 * self.smallest} records, and the file has "
-                f"{len(original):,}"
-            )
-        try:
-            columns = coded_columns(original, told, self.blur)
-            partition = partitioned(
-                original,
-                columns,
-                [c for c in told.dealt if c not in self.blind],
-                smallest=self.smallest,
-                within=self.within,
-                unit=self.unit,
-                spread=self.spread,
-                span_percent=self.span_percent,
-            )
-        except InputError as problem:
-            raise MeasureError(problem.message, hint=problem.hint) from None
-        found = _found(columns, masked, partition, truth)
+        columns, partition = self.clusters(original)
+        found = float(borne_out(columns, masked, partition, truth).mean())
         bounds = _bounds(original, partition, self.unit)
         # Rows are told by their place only where the release bears the clusters out: wrong ones, so told,
         # would say more of a row's place than anybody knows.
@@ -179,32 +122,6 @@ class ClusterAttack(Attack):
                 "by_column": gains,
             },
         )
-
-
-def _found(columns: Sequence[Levels], masked: Microdata, partition: Partition, truth: IntArray) -> float:
-    """The share of clusters whose released rows hold exactly the values that they should."""
-    from sfumato.kernels.clusters import sum_digests
-
-    if (truth < 0).any() or len(masked) != len(truth):
-        return 0.0
-    many = len(partition.sizes)
-    same = np.ones(many, np.bool_)
-    for one in columns:
-        if masked.dtype(one.name) != one.values[one.name].dtype:
-            return 0.0
-        # A released value is looked for among the levels; one that isn't there belongs nowhere.
-        levels = pl.DataFrame({"value": one.values[one.name], "code": np.arange(len(one), dtype=np.int32)})
-        levels = levels.unique("value", keep="first", maintain_order=True)
-        rows = pl.DataFrame({"value": masked.column(one.name)})
-        code = rows.join(levels, on="value", how="left", nulls_equal=True, maintain_order="left")["code"]
-        plain = pl.DataFrame({"value": one.values[one.name]}).join(
-            levels, on="value", how="left", nulls_equal=True, maintain_order="left"
-        )["code"]
-        after = code.fill_null(-1).to_numpy()[truth].astype(np.int32)
-        before = plain.to_numpy()[one.codes].astype(np.int32)
-        sums = [sum_digests(digests([c], len(c)), partition.label, many) for c in (before, after)]
-        same &= sums[0] == sums[1]
-    return float(same.mean())
 
 
 def _of_interest(data: Microdata, columns: Sequence[Levels]) -> list[str]:

@@ -233,6 +233,7 @@ class ClusterShuffle(Mask):
                 spread=self.spread,
                 span_percent=self.span_percent,
                 whole=self.by_household(data.schema),
+                again=self.again,
             ),
         )
 
