@@ -51,7 +51,8 @@ def read(
     Parameters
     ----------
     path
-        The file. Its suffix says the format (``FORMATS``), unless ``format`` does.
+        The file. Its suffix says the format (``FORMATS``), unless ``format`` does. A folder of Parquet
+        files is one file: their records in the order of their names.
     schema
         What is known of the columns; it is laid over what the file itself says, column by column.
     lazy
@@ -64,8 +65,12 @@ def read(
     """
     if schema is not None and not isinstance(schema, Schema):
         schema = Schema.from_dict(schema)
-    file = files.existing(path)
+    file = files.existing(path, folders=True)
+    if file.is_dir():  # a data set of several files, as Spark writes them
+        format = format or "parquet"
     found = format_of(file, format or ("fixed_width" if "metadata" in options else None))
+    if file.is_dir() and found.name != "parquet":
+        files.existing(path)
     frame, own = found.read(file, schema, lazy, found.checked(options))
     if isinstance(frame, pl.DataFrame):
         frame = contiguous(frame)

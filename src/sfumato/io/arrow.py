@@ -18,15 +18,42 @@ from sfumato.io.files import explained, refuse_infinities, unique_names
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_PARQUET = (".parquet", ".pq")
 _ZERO: dict[Any, Any] = {pl.String: "", pl.Boolean: False}
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a path is a Parquet file by its name, or a folder of such files."""
+    return path.suffix.casefold() in _PARQUET or path.is_dir()
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The file, or the files of a folder in the order of their names: the order of its records.
+
+    What starts with a dot or an underscore (marks, checksums) holds no records.
+    """
+    path = path.absolute()  # whoever reads the records later may stand elsewhere
+    if not path.is_dir():
+        return [path]
+    there = sorted(p for p in path.iterdir() if not p.name.startswith((".", "_")))
+    files = [p for p in there if p.is_file() and p.suffix.casefold() in _PARQUET]
+    if not files:
+        raise InputError(f"{path} is a folder without Parquet files", hint="name a file, or such a folder")
+    folders = [p.name for p in there if p.is_dir()]
+    if folders:
+        raise InputError(
+            f"{path} has folders beside its Parquet files ({folders[0]} …)",
+            hint="put all Parquet files of one data set into one folder",
+        )
+    return files
 
 
 def read_parquet(
     file: Path, *, columns: list[str] | None = None, lazy: bool = False, allow_infinite: bool = False
 ) -> pl.DataFrame | pl.LazyFrame:
-    """A Parquet file; with ``lazy`` nothing but its schema is read yet."""
+    """A Parquet file, or a folder of them; with ``lazy`` nothing but its schema is read yet."""
     with explained(file, "Parquet"):
-        scan = pl.scan_parquet(file, glob=False)
+        scan = pl.scan_parquet(parquet_files(file), glob=False)
         return _finish(file, scan, columns, lazy, allow_infinite)
 
 

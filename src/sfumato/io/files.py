@@ -21,8 +21,8 @@ SHOWN = 5
 _PATHS = re.compile(r"(?:[A-Za-z]:)?[/\\][^\s'\"]+")
 
 
-def existing(path: str | os.PathLike[str]) -> Path:
-    """The path of a file that is there, can be read and isn't empty."""
+def existing(path: str | os.PathLike[str], *, folders: bool = False) -> Path:
+    """The path of a file (or of a folder) that is there, can be read and isn't empty."""
     file = Path(path)
     try:
         mode = file.stat()
@@ -30,7 +30,7 @@ def existing(path: str | os.PathLike[str]) -> Path:
         raise InputError(f"{file}: there is no such file", hint=_neighbours(file)) from None
     except (OSError, ValueError) as problem:  # a null byte in the name, a name too long
         raise InputError(f"{file}: the file can't be opened: {_plainly(problem)}") from None
-    if stat.S_ISDIR(mode.st_mode):
+    if stat.S_ISDIR(mode.st_mode) and not folders:
         raise InputError(f"{file} is a folder, not a file", hint="name one file in it")
     if not os.access(file, os.R_OK):
         raise InputError(f"{file}: the file can't be read", hint="ask its owner for the right to read it")

@@ -16,6 +16,7 @@ from sfumato.data.schema import Schema
 from sfumato.errors import MaskError
 from sfumato.masks.noise.sums import Rule
 from sfumato.stats.covariance import from_products, identities, whitener
+from sfumato.stats.products import products
 
 
 @dataclass
@@ -164,16 +165,16 @@ def moments(blocks: Blocks, notes: Notes) -> tuple[FloatArray, FloatArray]:
     if few:
         notes.warn(f"{', '.join(few)} have fewer than two values to mask and stay as they are")
 
-    def products(block: Block) -> tuple[FloatArray, IntArray]:
+    def multiplied(block: Block) -> tuple[FloatArray, IntArray]:
         sums, pairs = np.zeros((size, m, m)), np.zeros((size, m, m), dtype=np.int64)
         if size == 1 and block.complete:
             centred = block.x - mean[0][:, None]
-            sums[0], pairs[0] = centred @ centred.T, block.x.shape[1]
+            sums[0], pairs[0] = products(centred, centred), block.x.shape[1]
         else:
             cross_products(block.x, block.eligible, block.group, mean, sums, pairs)
         return sums, pairs
 
-    parts = blocks.each(products)
+    parts = blocks.each(multiplied)
     sums = np.add.reduce([s for s, _ in parts])
     pairs = np.add.reduce([p for _, p in parts])
     covariance = np.zeros((size, m, m))
@@ -288,7 +289,7 @@ def make_exact(blocks: Blocks, white: Callable[[int, int], FloatArray]) -> None:
             w = drawn[:, rows]
             if w.shape[1]:
                 x = whiteners[g] @ (block.x[:, rows] - state.mean[g][:, None])
-                out.append((g, w.shape[1], w.sum(axis=1), w @ w.T, w @ x.T))
+                out.append((g, w.shape[1], w.sum(axis=1), products(w, w), products(w, x)))
         return out
 
     n = np.zeros(state.groups, dtype=np.int64)
