@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: demo test browser lint docs bench hostile reproduce lock test-lowest clean
+.PHONY: demo test browser java lint docs bench hostile reproduce lock test-lowest clean
 
 $(READY): pyproject.toml requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,7 +17,7 @@ $(READY): pyproject.toml requirements-dev.lock
 demo: $(READY)
 	$(BIN)/sfumato demo --out demo --overwrite
 
-test: $(READY) browser
+test: $(READY) browser java
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Chromium for the workbench's journeys, where it is missing and may be installed; else they are skipped, and say so.
@@ -25,6 +25,12 @@ browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 \
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get -qq update; apt-get -qq install -y chromium; } >/dev/null 2>&1; } \
 	|| echo "no browser: the workbench's journeys will be skipped (apt-get install chromium)"
+
+# Java for the engine on Spark, where it is missing and may be installed; else its test is skipped, and says so.
+java:
+	@command -v java >/dev/null 2>&1 || [ -n "$$JAVA_HOME" ] \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get -qq update; apt-get -qq install -y openjdk-17-jre-headless; } >/dev/null 2>&1; } \
+	|| echo "no Java: nothing will be tried on Spark (apt-get install openjdk-17-jre-headless)"
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -23,6 +23,8 @@ import hashlib
 import os
 import stat
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -165,6 +167,25 @@ class Draws:
         said = (self.says,) if self.says else ()
         digest = _digest(self.seed._secret, (self.step, column, stratum, purpose, *said))
         return Stream((int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Where a step is carried out elsewhere, it asks for the keys of single streams; the seed stays."""
+        if not _OFFICES:
+            raise TypeError("draws aren't pickled by accident; an engine hands out the keys of their streams")
+        return _OFFICES[-1](self)
+
+
+_OFFICES: list[Callable[[Draws], tuple[object, ...]]] = []
+
+
+@contextmanager
+def handed_out(office: Callable[[Draws], tuple[object, ...]]) -> Iterator[None]:
+    """Meanwhile pickled draws become what ``office`` makes of them (a function and its arguments)."""
+    _OFFICES.append(office)
+    try:
+        yield
+    finally:
+        _OFFICES.remove(office)
 
 
 @dataclass(frozen=True)

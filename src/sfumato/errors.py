@@ -64,6 +64,10 @@ class ReleaseError(SfumatoError):
     """A release that can't be written, or that failed its own check when read back."""
 
 
+class EngineError(SfumatoError):
+    """An engine that isn't there, can't be reached, or lost what it was working with."""
+
+
 class SeedError(SfumatoError):
     """A seed that can't be read."""
 

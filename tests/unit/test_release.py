@@ -208,10 +208,11 @@ def test_the_look_back_catches_another_file(tmp_path) -> None:
     done = run()
     release = done.release(tmp_path / "r")
     columns = released_columns(done)
-    from sfumato.release.write import _digest, _Written
+    from sfumato.release.order import digest_of
+    from sfumato.release.write import _Written
 
     parts = list(in_order(done, columns))
-    written = _Written([_digest(p.frame) for p in parts], records=300, as_it_was=False)
+    written = _Written([digest_of(p.frame) for p in parts], records=300, as_it_was=False)
     check_release(done, release.data, columns, written)
     frame = pl.read_parquet(release.data)
     bad = tmp_path / "bad.parquet"

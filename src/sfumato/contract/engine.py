@@ -10,9 +10,9 @@ place, so that the same code gives the same records on every engine.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import polars as pl
 
@@ -32,6 +32,11 @@ Mapped = Callable[[Microdata, int], pl.DataFrame]
 """New columns of some records, the first of which has this place in the file."""
 Work = Callable[[Microdata], tuple[pl.DataFrame, Any]]
 """New columns of a whole file, and what there is to tell of them."""
+T = TypeVar("T")
+Pieces = Callable[[Any], Iterable[tuple[int, pl.DataFrame]]]
+"""Records, by the number of the part that they belong to; of the first item, a piece for every part."""
+Finish = Callable[[int, list[pl.DataFrame]], T]
+"""What is made of all pieces of a part, which come in any order."""
 
 
 class Held(Microdata):
@@ -56,6 +61,19 @@ class Held(Microdata):
     @abstractmethod
     def new_folder(self) -> Path:
         """A place (not made yet) for work under way, gone when the engine is."""
+
+
+class InParts(Held):
+    """Held by many at once: each writes its own part of a release."""
+
+    @abstractmethod
+    def each(self, function: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
+        """``function(i)`` of each item, by whoever is free; the outcomes in their order."""
+
+    @abstractmethod
+    def spread(self, pieces: Pieces, items: Sequence[Any], parts: int, finish: Finish[T]) -> list[T]:
+        """Records to the parts that they belong to: ``pieces(i)`` of every item, each with its part's number,
+        are brought together by part, and ``finish(number, pieces)`` makes of each part what is told."""
 
 
 class Engine(Protocol):

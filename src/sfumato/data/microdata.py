@@ -145,10 +145,7 @@ class Microdata:
     def column(self, name: str) -> pl.Series:
         """One column; of a lazy frame, only this one is read."""
         self._need(name)
-        if self.is_lazy:
-            assert isinstance(self._source, pl.LazyFrame)
-            return self._source.select(name).collect().to_series()
-        return self.frame.get_column(name)
+        return self.select([name]).to_series() if self.is_lazy else self.frame.get_column(name)
 
     def select(self, columns: Sequence[str]) -> pl.DataFrame:
         """Some columns as a frame; of a lazy frame, only these are read."""
@@ -210,6 +207,10 @@ class Microdata:
         if columns is not None:
             one, two = (d.only(d.with_flags(columns)) for d in (self, after))
         return self._each(lambda start: partial(one.slice(start, BLOCK), two.slice(start, BLOCK), start))
+
+    def at_once(self, function: Callable[[Microdata], T]) -> T:
+        """``function`` of these data: a look at whole columns, by whoever has room for them."""
+        return function(self)
 
     def _each(self, function: Callable[[int], T]) -> list[T]:
         """``function(start)`` of every block, in their order."""

@@ -10,29 +10,36 @@ from sfumato.contract.engine import Engine, bytes_per_record
 from sfumato.engines.memory import Memory
 from sfumato.engines.streaming import Streaming
 from sfumato.errors import InputError
+from sfumato.io.arrow import is_parquet, parquet_files
 
 SHARE: Final = 0.25
 """A file that takes more than this share of the memory isn't carried out in memory by itself: a step may
 need its columns three times over."""
-_PARQUET: Final = (".parquet", ".pq")
 
 
-def engine_named(name: str, data: Path | None, *, scratch: Path | None = None) -> Engine:
+def engine_named(
+    name: str, data: Path | None, *, scratch: Path | None = None, master: str | None = None
+) -> Engine:
     """An engine by its name, for a plan's file."""
     if name == "memory":
         return Memory()
-    if data is None or data.suffix.casefold() not in _PARQUET:
+    if data is None or not is_parquet(data):
         raise InputError(
             f"--engine {name} reads Parquet, and the plan's data are {data.name if data else 'not named'}",
             hint="write them as Parquet first: sf.read(path), then sf.write(data, 'people.parquet')",
         )
+    if name == "spark":
+        from sfumato.engines.spark import Spark
+
+        # Beside the data, where nothing else is said: that disk all executors see.
+        return Spark(master, scratch or data.absolute().parent)
     return Streaming(scratch)
 
 
 def too_large(path: Path) -> str | None:
     """A sentence where a Parquet file would take more than its share of the memory."""
     memory = _memory()
-    if memory is None or path.suffix.casefold() not in _PARQUET or not path.is_file():
+    if memory is None or not is_parquet(path) or not path.exists():
         return None
     needed = _size(path)
     if needed is None or needed <= SHARE * memory:
@@ -45,10 +52,10 @@ def _size(path: Path) -> int | None:
     import polars as pl
 
     try:
-        scan = pl.scan_parquet(path, glob=False)
+        scan = pl.scan_parquet(parquet_files(path), glob=False)
         width = bytes_per_record(dict(scan.collect_schema()))
         return width * int(scan.select(pl.len()).collect().item())
-    except (OSError, pl.exceptions.PolarsError):
+    except (OSError, InputError, pl.exceptions.PolarsError):
         return None  # whoever reads the file says what is wrong with it
 
 

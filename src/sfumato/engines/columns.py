@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,10 @@ class ChunkPlace:
     records: int
     chunk: int
 
+    def starts(self) -> range:
+        """The place of the first record of each file."""
+        return range(0, self.records, self.chunk)
+
     def read(self, columns: Sequence[str], start: int, length: int | None) -> pl.DataFrame:
         end = self.records if length is None else min(self.records, start + length)
         first, last = start // self.chunk, max(start, end - 1) // self.chunk
@@ -50,8 +55,15 @@ def write_chunks(folder: Path, chunks: Iterable[pl.DataFrame], records: int, chu
     """Write frames of ``chunk`` records each (the last of fewer) into a new folder."""
     folder.mkdir(mode=0o700)
     for number, frame in enumerate(chunks):
-        frame.write_ipc(_name(folder, number), compression="uncompressed")
+        write_chunk(folder, number, frame)
     return ChunkPlace(folder, records, chunk)
+
+
+def write_chunk(folder: Path, number: int, frame: pl.DataFrame) -> None:
+    """Write one of the frames, whole or not at all: it may be made twice, and by two at once."""
+    part = folder / f".{number}-{secrets.token_hex(8)}"
+    frame.write_ipc(part, compression="uncompressed")
+    part.replace(_name(folder, number))
 
 
 def cut(frame: pl.DataFrame, chunk: int) -> Iterator[pl.DataFrame]:

@@ -99,7 +99,10 @@ class _Whole:
     context: Context
 
     def __call__(self, data: Microdata) -> tuple[pl.DataFrame, _Told]:
-        masked, notes, checks = self.mask.carry_out(data, self.draws, self.context)
+        context, original = self.context, self.context.original
+        if isinstance(original, Held):  # read here, where the work is done
+            context = replace(context, original=Microdata(original.frame, original.schema))
+        masked, notes, checks = self.mask.carry_out(data, self.draws, context)
         new = [c for c in self.mask.touches(data) if c in masked.columns]
         return masked.select(new), _Told(notes, checks, data.schema, masked.schema)
 
@@ -117,10 +120,7 @@ def _at_one_place(
         known = context
         if mask.reads_original and context.original is not None:
             there = [c for c in columns if c in context.original.columns]
-            original = context.original
-            known = replace(
-                context, original=Microdata(original.select(there), original.schema.restricted_to(there))
-            )
+            known = replace(context, original=context.original.only(there))
         elif isinstance(context.original, Held):
             known = replace(context, original=None)
         made = {c: types[c] for c in part.touches(data) if c in types}

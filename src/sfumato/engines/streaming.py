@@ -71,9 +71,9 @@ class Streamed(Held):
     def slice(self, start: int, length: int) -> Microdata:
         return Microdata(self._read(self.columns, start, length), self.schema)
 
-    def only(self, columns: Sequence[str]) -> Streamed:
+    def only(self, columns: Sequence[str]) -> Self:
         types = {c: self.dtype(c) for c in columns}
-        return Streamed(self.places, types, self.records, self.schema.restricted_to(types), self.engine)
+        return type(self)(self.places, types, self.records, self.schema.restricted_to(types), self.engine)
 
     def take(self, rows: IntArray) -> Microdata:
         """Some records, block by block: never more of the file than a block."""
@@ -134,6 +134,10 @@ class Streamed(Held):
         if not types:
             return self.with_schema(schema)
         place = write_chunks(self.engine.new_folder(), frames, self.records, self.engine.chunk)
+        return self._placed(place, types, schema)
+
+    def _placed(self, place: Place, types: Mapping[str, pl.DataType], schema: Schema) -> Self:
+        """These data with columns that stand elsewhere."""
         out = copy.copy(self)
         out.__dict__.pop("frame", None)
         out.places = {**self.places, **dict.fromkeys(types, place)}

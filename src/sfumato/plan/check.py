@@ -47,15 +47,7 @@ def data_problems(data: Microdata) -> list[Problem]:
             severity = "error" if column in named else "warning"
             out.append(Problem(0, message, hint, severity))
     mixed = [c for c in _numbers_said(data) if data.dtype(c) == pl.String]
-    out += [_text_in_numbers(data, column) for column in mixed]
-    if schema.id is not None:
-        doubled = len(data) - data.column(schema.id).n_unique()
-        if doubled and schema.household is None and not _panel(data, schema.id):
-            message = f"the id {schema.id} isn't unique: {doubled:,} records share one with another"
-            out.append(Problem(0, message, "a household id goes to the role `household`", "warning"))
-    if schema.weight is not None:
-        out += _vet_weight(data, schema.weight)
-    out += _vet_nesting(data)
+    out += data.at_once(_vet_whole_columns)
     for total, components in schema.sums.items():
         if {total, *components} & set(mixed):
             continue
@@ -70,6 +62,21 @@ def data_problems(data: Microdata) -> list[Problem]:
             hint = f"mend the rule, or say `residual = true` under variables.{total} if a part has no column"
             out.append(Problem(0, message, hint))
     out += _vet_ratios(data, mixed)
+    return out
+
+
+def _vet_whole_columns(data: Microdata) -> list[Problem]:
+    """Text among numbers, ids that aren't unique, weights, areas that don't nest."""
+    schema = data.schema
+    out = [_text_in_numbers(data, c) for c in _numbers_said(data) if data.dtype(c) == pl.String]
+    if schema.id is not None:
+        doubled = len(data) - data.column(schema.id).n_unique()
+        if doubled and schema.household is None and not _panel(data, schema.id):
+            message = f"the id {schema.id} isn't unique: {doubled:,} records share one with another"
+            out.append(Problem(0, message, "a household id goes to the role `household`", "warning"))
+    if schema.weight is not None:
+        out += _vet_weight(data, schema.weight)
+    out += _vet_nesting(data)
     return out
 
 

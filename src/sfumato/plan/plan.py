@@ -336,7 +336,7 @@ def _breaks_a_role(step: Mask, schema: Schema) -> list[Problem]:
 def _foreseen(step: Mask, data: Microdata) -> list[Problem]:
     """What a step will do to the file as it is, where it has what the step needs."""
     try:
-        return step.foresees(data) if set(step.named_columns()) <= set(data.columns) else []
+        return data.at_once(step.foresees) if set(step.named_columns()) <= set(data.columns) else []
     except SfumatoError:  # what is wrong with the data or the step is said elsewhere
         return []
 

@@ -8,7 +8,6 @@ back and checked before it gets its name.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import tempfile
@@ -21,15 +20,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import numpy as np
 import polars as pl
 
-from sfumato import __version__
+from sfumato.contract.engine import InParts
 from sfumato.contract.mask import Mask
 from sfumato.data.microdata import Microdata
-from sfumato.data.schema import Range, Schema
+from sfumato.data.schema import Schema, Variable
 from sfumato.errors import GuaranteeError, InputError, ReleaseError
 from sfumato.io.atomic import new_folder
 from sfumato.plan.identifying import would_identify
 from sfumato.release.dialect import dialect_told, released_dialect, signs
-from sfumato.release.order import CHUNK, in_order
+from sfumato.release.dictionary import dictionary
+from sfumato.release.manifest import manifest
+from sfumato.release.order import CHUNK, digest_of, in_order, place_type
+from sfumato.release.parts import WrittenPart, check_parts, write_parts
 from sfumato.run.derivable import WAY_OUT
 
 if TYPE_CHECKING:
@@ -101,6 +103,11 @@ def write_release(
             + "\n".join(f"  {p.message}" for p in named),
             hint=named[0].hint,
         )
+    if isinstance(run.masked, InParts) and options.format != "parquet":
+        raise ReleaseError(
+            f"a release from a cluster is Parquet, not {options.format}; nothing was released",
+            hint='say format = "parquet" under [release]',
+        )
     columns, n = released_columns(run), len(run.masked)
     tell = _far(progress, n)
     name = f"{options.name}.{options.format}"
@@ -110,14 +117,15 @@ def write_release(
         public.mkdir(mode=0o755)
         internal.mkdir(mode=0o700)
         schema = released_schema(run, columns)
-        written = _write_data(run, columns, public / name, schema, internal / "order.parquet", tell)
+        places = internal / "order.parquet"
+        written = _write_data(run, columns, public / name, schema, places, tell)
         told = dictionary(schema, run.masked, columns, n)
         _write_json(public / "dictionary.json", told | dialect_told(run))
         _write_reports(run, public, internal)
         _write_internal(run, internal)
-        check_release(run, public / name, columns, written, tell)
-        _write_json(public / "MANIFEST.json", manifest(public, records=n, columns=len(columns)))
-        _write_json(internal / "MANIFEST.json", manifest(work, plan=run.plan.hash()))
+        known = check_release(run, public / name, columns, written, tell, places)
+        _write_json(public / "MANIFEST.json", manifest(public, known, records=n, columns=len(columns)))
+        _write_json(internal / "MANIFEST.json", manifest(work, known, plan=run.plan.hash()))
         for path in internal.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         work.chmod(0o755)
@@ -183,21 +191,35 @@ def released_schema(run: Run, columns: list[str]) -> Schema:
             continue
         # A code list that names a value which no record has any more tells what was hidden; codes
         # that no record ever had are no secret, and stay.
-        gone = _values(run.original.column(column)) - _values(run.masked.column(column))
+        gone = _values(run.original, column) - _values(run.masked, column)
         if gone:
             labels = {c: text for c, text in variable.labels.items() if _spelt(c) not in gone}
             order = [c for c in variable.order if _spelt(c) not in gone]
             schema = schema.with_variable(column, labels=labels, order=order)
     for step in run.steps:
-        for column in columns:
-            said = step.mask.released_variable(column, schema[column], run.masked)
+        if type(step.mask).released_variable is Mask.released_variable:
+            continue
+        for column, said in run.masked.at_once(_Said(step.mask, schema, columns)).items():
             if said != schema[column]:
                 schema = schema.with_variable(column, **{f.name: getattr(said, f.name) for f in fields(said)})
     return schema
 
 
-def _values(series: pl.Series) -> set[str]:
-    return {_spelt(v) for v in series.drop_nulls().unique().to_list()}
+@dataclass(frozen=True)
+class _Said:
+    """What a step lets be said of the released columns."""
+
+    mask: Mask
+    schema: Schema
+    columns: list[str]
+
+    def __call__(self, masked: Microdata) -> dict[str, Variable]:
+        return {c: self.mask.released_variable(c, self.schema[c], masked) for c in self.columns}
+
+
+def _values(data: Microdata, column: str) -> set[str]:
+    parts = data.aggregate(lambda block, _: block.column(column).drop_nulls().unique().to_list(), [column])
+    return {_spelt(value) for part in parts for value in part}
 
 
 def _spelt(code: Any) -> str:
@@ -218,6 +240,8 @@ class _Written:
     as_it_was: bool = True
     same: Counter[str] = field(default_factory=Counter)
     types: dict[str, pl.DataType] = field(default_factory=dict)
+    parts: list[WrittenPart] = field(default_factory=list)
+    """Of a release that is a folder of files."""
 
 
 def _write_data(
@@ -230,17 +254,20 @@ def _write_data(
 ) -> _Written:
     from sfumato.io import write, write_chunks
 
+    if isinstance(run.masked, InParts):
+        tell(0, 0)
+        return _all(write_parts(run, columns, path, places))
     out = _Written()
 
     def told(order: BinaryIO) -> Iterator[pl.DataFrame]:
         for part in in_order(run, columns, lambda done: tell(0, done)):
             tell(1, out.records)
-            out.digests.append(_digest(part.frame))
+            out.digests.append(digest_of(part.frame))
             out.as_it_was &= bool((part.source == np.arange(len(part.source)) + out.records).all())
             out.same.update(part.same)
             out.types.update(part.frame.schema)
             out.records += part.frame.height
-            order.write((part.source + 1).astype(_place_type(len(run.masked))).tobytes())
+            order.write((part.source + 1).astype(place_type(len(run.masked))).tobytes())
             yield part.frame
 
     format_ = run.plan.release.format
@@ -261,15 +288,19 @@ def _write_data(
     return out
 
 
-def _place_type(records: int) -> Any:
-    return np.uint32 if records < 2**32 - 1 else np.uint64
+def _all(parts: list[WrittenPart]) -> _Written:
+    same: Counter[str] = Counter()
+    for part in parts:
+        same.update(part.same)
+    records, as_it_was = sum(p.records for p in parts), all(p.as_it_was for p in parts)
+    return _Written([], records, as_it_was, same, parts[0].types, parts)
 
 
 def _write_places(order: BinaryIO, path: Path, records: int) -> None:
     """Where each released record stood, counted from 1."""
     from sfumato.io import write_chunks
 
-    dtype = np.dtype(_place_type(records))
+    dtype = np.dtype(place_type(records))
 
     def parts() -> Iterator[pl.DataFrame]:
         order.seek(0)
@@ -278,58 +309,6 @@ def _write_places(order: BinaryIO, path: Path, records: int) -> None:
 
     # A random order doesn't compress; trying hard only costs time.
     write_chunks(path, parts(), format="parquet", compression="lz4")
-
-
-def _digest(frame: pl.DataFrame) -> int:
-    """An order-sensitive digest of a chunk's values."""
-    if not frame.height:
-        return 0
-    rows = frame.hash_rows(seed=1).to_numpy()
-    place = np.arange(1, len(rows) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        return int(((rows ^ place) * np.uint64(0xBF58476D1CE4E5B9)).sum(dtype=np.uint64))
-
-
-def dictionary(schema: Schema, data: Microdata, columns: list[str], records: int) -> dict[str, Any]:
-    """The data dictionary: what each released column is."""
-    out = []
-    for column in columns:
-        variable = schema[column]
-        dtype = data.dtype(column)
-        # The name of an Enum lists its categories, also those that no record has any more.
-        said = "String" if dtype in (pl.Categorical, pl.Enum) else str(dtype)
-        entry: dict[str, Any] = {"name": column, "type": said, "kind": data.kind(column)}
-        if variable.label:
-            entry["label"] = variable.label
-        if column in (schema.id, schema.household):
-            entry["note"] = "numbered anew for this release"
-        for name in ("top", "bottom", "unit"):
-            if getattr(variable, name) is not None:
-                entry[f"{name}_code" if name != "unit" else name] = getattr(variable, name)
-        if variable.missing:
-            entry["missing"] = [m.to_dict() if isinstance(m, Range) else m for m in variable.missing]
-        if variable.sum_of:
-            entry["sum_of"] = list(variable.sum_of)
-        if variable.ratio_of:
-            entry["ratio_of"] = list(variable.ratio_of)
-            entry["times"] = variable.times or 1
-        if variable.order:
-            entry["order"] = list(variable.order)
-        if variable.labels:
-            entry["codes"] = {str(code): text for code, text in variable.labels.items()}
-        out.append(entry)
-    roles = {r: v for r, v in schema.to_dict()["roles"].items() if r in ("weight", "geography", "strata")}
-    return {"records": records, "roles": roles, "columns": out}
-
-
-def manifest(folder: Path, **more: Any) -> dict[str, Any]:
-    """The files of a bundle with their sizes and SHA-256 digests."""
-    files = {}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        with path.open("rb") as handle:
-            digest = hashlib.file_digest(handle, "sha256").hexdigest()
-        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
-    return {"sfumato": __version__, **more, "files": files}
 
 
 def _write_reports(run: Run, public: Path, internal: Path) -> None:
@@ -373,8 +352,10 @@ def check_release(
     columns: list[str],
     written: _Written,
     tell: Tell = _silent,
-) -> None:
-    """Read the file back: the same values, no id, no order, no flag, no metadata of the source.
+    places: Path | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Read the file back: the same values, no id, no order, no flag, no metadata of the source. Of what was
+    read elsewhere, the manifest's lines.
 
     Values are compared where a format keeps types (Parquet, Arrow), and in a delimited file that gives the
     values back in the types they were written in; of others, columns and records.
@@ -388,6 +369,15 @@ def check_release(
     for column in columns:
         if column not in run.original.columns and column not in declared:
             raise ReleaseError(f"the column {column} comes from no step; nothing was released")
+    for role, same in written.same.items():
+        if n >= 8 and 2 * same > n:
+            raise ReleaseError(f"the released file still has the original {role}; nothing was released")
+    if written.parts:
+        assert places is not None
+        if written.records != n:
+            raise ReleaseError("the released file has other records than were written")
+        tell(2, 0)
+        return check_parts(run, path, places, columns, written.parts)
     streamed = run.plan.release.format in ("parquet", "arrow")
     try:
         back = _as_written(run, path, written)
@@ -405,11 +395,8 @@ def check_release(
             tell(2, number * CHUNK)
             part = source.slice(number * CHUNK, CHUNK)
             frame = part.collect() if isinstance(part, pl.LazyFrame) else part
-            if _digest(frame) != digest:
+            if digest_of(frame) != digest:
                 raise ReleaseError("the released file isn't what was written; nothing was released")
-    for role, same in written.same.items():
-        if n >= 8 and 2 * same > n:
-            raise ReleaseError(f"the released file still has the original {role}; nothing was released")
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -417,6 +404,7 @@ def check_release(
         foreign = [k for k in metadata if k != b"ARROW:schema"]
         if foreign:
             raise ReleaseError("the released file carries metadata; nothing was released")
+    return {}
 
 
 def _as_written(run: Run, path: Path, written: _Written) -> Microdata | None:
@@ -432,5 +420,5 @@ def _as_written(run: Run, path: Path, written: _Written) -> Microdata | None:
     except Exception:  # an odd type or sign: whoever reads the file in full will say
         return None
     parts = (frame.slice(number * CHUNK, CHUNK) for number in range(len(written.digests)))
-    same = [_digest(part) for part in parts] == list(written.digests)
+    same = [digest_of(part) for part in parts] == list(written.digests)
     return Microdata(frame) if same else None

@@ -251,11 +251,8 @@ class AdditiveNoise(CorrelatedNoise):
         strata = self._groups(data, columns, Notes())[0] if self.within else None
         return [InflatedMoments(columns, factor, tolerance, self.within, strata)]
 
-    def _rounding_error(self, data: Microdata, columns: Sequence[str]) -> float:
-        """How far rounding by less than a unit can move a standardised mean or covariance.
-
-        Without a unit it is the rounding of a double, which matters where the mean is 1e6 deviations.
-        """
+    def _coarsest(self, data: Microdata, columns: Sequence[str]) -> float:
+        """The largest unit of a column, in its standard deviations."""
         worst = 0.0
         for column in columns:
             unit = unit_of(data.schema, column, data.dtype(column), self.round_to_unit)
@@ -264,6 +261,14 @@ class AdditiveNoise(CorrelatedNoise):
             if len(values) > 1 and values.std() > 0:
                 grain = np.finfo(np.float32 if data.dtype(column) == pl.Float32 else np.float64).eps
                 worst = max(worst, (unit or 8 * grain * np.abs(values).max()) / values.std())
+        return float(worst)
+
+    def _rounding_error(self, data: Microdata, columns: Sequence[str]) -> float:
+        """How far rounding by less than a unit can move a standardised mean or covariance.
+
+        Without a unit it is the rounding of a double, which matters where the mean is 1e6 deviations.
+        """
+        worst = data.at_once(lambda there: self._coarsest(there, columns))
         scale = np.sqrt(1 + self.variance_ratio)
         surely = 2 * worst * scale + worst**2
         if self.within or len(data) < 2:
