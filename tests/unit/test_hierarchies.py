@@ -118,3 +118,23 @@ def test_a_recoded_key_takes_what_is_computed_from_it_out_of_the_release() -> No
     shop = workshop(data, (), (), sf.Plan(schema=data.schema))
     assert "HEAD" in shop.plan(Candidate((("SIZE", 1),), "all", 20)).release.drop
     assert "HEAD" not in shop.plan(Candidate((("SIZE", 0),), "all", 20)).release.drop
+
+
+def test_computed_values_are_written_as_the_others_are() -> None:
+    rng = np.random.default_rng(8)
+    pay, rent = (rng.lognormal(8, 1, 500).round(2) for _ in range(2))
+    schema = sf.Schema(
+        variables={
+            "ALL": {"sum_of": ["PAY", "RENT"], "unit": 0.01},
+            "SHARE": {"ratio_of": ["RENT", "PAY"], "unit": 0.001},
+            **{c: {"unit": 0.01} for c in ("PAY", "RENT")},
+        }
+    )
+    frame = pl.DataFrame(
+        {"PAY": pay, "RENT": rent, "ALL": (pay + rent).round(2), "SHARE": (rent / pay).round(3)}
+    )
+    data = sf.Microdata(frame, schema)
+    masked = sf.ClusterShuffle(columns=["PAY", "RENT"], smallest=10, blind=[]).mask(data, seed=1).frame
+    for column, places in (("PAY", 2), ("RENT", 2), ("ALL", 2), ("SHARE", 3)):
+        assert all(repr(v) == repr(round(v, places)) for v in masked[column].to_list()), column
+    assert not masked["PAY"].equals(data.frame["PAY"])

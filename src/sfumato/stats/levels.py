@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data.microdata import FloatArray, IntArray, Microdata
+from sfumato.data.steps import snapped
 
 CodeArray = npt.NDArray[np.int32]
 
@@ -23,6 +24,7 @@ CUTS: Final = (0.1, 0.35, 0.65, 0.9)
 MOST_LEVELS: Final = 12
 """Levels of a category that have a feature of their own, the most frequent ones."""
 _FLAG_SHARE: Final = 0.005
+_DECIMALS: Final = (1.0, 0.01, 0.001, 0.0001, 0.00001, 0.000001)
 
 
 @dataclass(frozen=True)
@@ -175,11 +177,11 @@ def _middle(numbers: FloatArray, counts: IntArray, group: IntArray, one: int) ->
 
 
 def _rounded(means: FloatArray, numbers: FloatArray, step: float | None) -> FloatArray:
-    """Means in the step of the column's numbers: as told, else whole numbers or two decimals if all are."""
-    for one in (step,) if step else (1.0, 0.01):
+    """Means in the step of the column's numbers: as told, else with as many decimals as all of them have."""
+    for one in (step,) if step else _DECIMALS:
         scaled = numbers / one
         if step or (np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(np.abs(scaled), 1.0)).all():
-            return np.floor(means / one + 0.5) * one
+            return snapped(means, one)
     return means
 
 

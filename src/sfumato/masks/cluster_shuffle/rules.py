@@ -15,6 +15,7 @@ import polars as pl
 
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
 from sfumato.data.rules import TOLERANCE, RatioOf, values_of
+from sfumato.data.steps import plainly
 from sfumato.errors import MaskError
 
 
@@ -66,6 +67,7 @@ def added_up(total: Total, before: Microdata, after: Microdata, residual: FloatA
     out, _ = _added(after, total.parts, skip=total.skips_missing)
     if residual is not None:
         out = out + residual
+    out = plainly(out, before.schema[total.name].unit)
     return _in_type(before, total.name, out)
 
 
@@ -73,7 +75,7 @@ def divided(rule: RatioOf, before: Microdata, after: Microdata) -> pl.Series:
     """The ratio of what was dealt, in the steps that the column has; missing where it has no value."""
     out = rule.solve(rule.result, values_of(after, rule.members))
     if rule.unit:
-        out = np.rint(out / rule.unit) * rule.unit
+        out = plainly(np.rint(out / rule.unit) * rule.unit, rule.unit)
     return _in_type(before, rule.result, out)
 
 
