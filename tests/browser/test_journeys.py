@@ -148,6 +148,12 @@ def test_from_a_file_to_a_signed_release_and_back(tab: Callable[..., Any], place
     page.fill("#most-loss", "0.9")
     page.keyboard.press("Tab")
     page.wait_for_selector("text=loss at most 0.9")
+    # The line is the same limit, and keeps the focus: one arrow after another moves it.
+    page.focus("#limit-loss")
+    for wanted in ("0.895", "0.89"):
+        page.keyboard.press("ArrowLeft")
+        until(partial(page.evaluate, f"document.getElementById('most-loss').value === '{wanted}'"))
+        has_focus(page, "#limit-loss")
     assert violations(page, axe) == []
     shot(page, "5-compare")
     page.click("#plans button:has-text('Adopt') >> nth=-1")
@@ -344,6 +350,9 @@ def test_a_killed_job_and_a_restart_in_the_middle(tab: Callable[..., Any], place
     page.wait_for_selector("text=Stopped. The plan is as it was.")
     text = place.bench.now.text
     place.stop()
+    # Whoever looks at the page is told that nobody answers, and a click isn't lost in silence.
+    page.click("#undo")
+    page.wait_for_selector("text=The workbench doesn't answer")
     place.start()
     place.bench.open("people.toml")
     page.goto(place.url(f"/?token={TOKEN}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import pytest
 import sfumato as sf
 from sfumato import registry
 from sfumato.cli import main
+from sfumato.workbench.adopt import work_hash
 from sfumato.workbench.bench import Workbench
 from sfumato.workbench.forms import form_of, parsed
 from sfumato.workbench.jobs import Jobs
@@ -91,6 +93,44 @@ def test_the_count_falls_as_counted_on_the_records(client: Client) -> None:
         {"key": [column(bench, k) for k in keys[:2]], "dimension": "2", "tolerance_number": "7"},
     )
     assert bench.view().unsafe == unsafe_by_hand(masked.frame, keys[:2], 7)
+
+
+def test_every_step_says_how_many_it_leaves_unsafe(client: Client) -> None:
+    bench, keys = client.bench, ["AGE", "SEX", "REGION"]
+    counts = [unsafe_by_hand(people(), keys, 3)]
+    for key in ("AGE", "REGION"):
+        rung = bench.rungs(bench.view())[key][0]
+        client.post("/plan/recode", {"column": column(bench, key), "level": str(rung.level)})
+        masked = bench.plan.run(bench.data, seed=1, measure=False).masked
+        counts.append(unsafe_by_hand(masked.frame, keys, 3))
+    client.post("/plan/steps", {"do": "blank"})
+    said = text_of(client.get("/protect"))
+    for before, after in itertools.pairwise([*counts, 0]):
+        assert f"{before:,} → {after:,} unsafe records" in said
+
+
+def test_who_deals_every_value_has_no_recode_recommended(client: Client) -> None:
+    columns = [c for c in client.bench.data.columns if c != "ID"]
+    form = {"do": "add", "mask": "cluster_shuffle", "filled": "1", "columns": columns, "smallest": "20"}
+    client.post("/plan/steps", form)
+    view = client.bench.view()
+    assert (view.safe_by, view.dealt, view.untold, view.unsafe) == ("cluster_shuffle", 20, (), 0)
+    said = text_of(client.get("/keys"))
+    assert "deals every released value anew among 20 records or more" in said
+    assert "Nothing more is needed" in said
+    assert "next best" not in said.partition("What would help most")[2]
+
+
+def test_a_limit_does_not_move_the_plan_off_the_map(client: Client) -> None:
+    bench = client.bench
+    point = {"label": "a plan", "text": bench.now.text, "hash": work_hash(bench.now.text), "from": "place"}
+    bench.add_point({**point, "risk": 0.1, "risk_se": 0.01, "loss": 0.2, "loss_se": 0.0, "runs": 1})
+    client.post("/plan/limits", {"rate": "30", "loss": "0.5", "back": "/compare"})
+    said = text_of(client.get("/compare"))
+    assert "a plan · the plan now" in said
+    assert "Adopt" not in said
+    client.post("/plan/steps", {"do": "blank"})
+    assert "a plan · the plan now" not in text_of(client.get("/compare"))
 
 
 def test_every_help_does_what_it_says(client: Client) -> None:

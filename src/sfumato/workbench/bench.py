@@ -14,6 +14,7 @@ from sfumato.data.microdata import Microdata
 from sfumato.errors import InputError, PlanError, Problem, SfumatoError
 from sfumato.plan.plan import Plan
 from sfumato.plan.suggest.roles import plan_text, suggest
+from sfumato.workbench.adopt import with_steps, work_hash
 from sfumato.workbench.cellview import CellViews, View
 from sfumato.workbench.helps import Help, Ladders, Rung, helps
 from sfumato.workbench.jobs import Job, Jobs
@@ -295,14 +296,12 @@ class Workbench:
         session.epoch += 1
 
     def _search_point(self, value: dict[str, Any], task: Task) -> None:
-        from sfumato.workbench.adopt import with_steps
-
         text = with_steps(task.text, value["steps"], value["drop"])
         self.add_point(
             {
                 **value["point"],
                 "text": text,
-                "hash": self.now.hash(text),
+                "hash": work_hash(text),
                 "from": "search",
                 "safe": value["safe"],
             }
@@ -310,7 +309,7 @@ class Workbench:
 
     def _found(self, job: Job, name: str, value: Any) -> None:
         if name == "point" and self.session is not None:
-            self.add_point({**value, "hash": self.now.hash(value["text"]), "from": job.kind})
+            self.add_point({**value, "hash": work_hash(value["text"]), "from": job.kind})
 
     # -- messages -----------------------------------------------------------------------------------
 

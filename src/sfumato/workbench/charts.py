@@ -278,7 +278,7 @@ def _drag(name: str, x1: float, x2: float, y1: float, y2: float, value: float, w
     """A wide line that can be dragged or moved by arrows; the typed field is the same value."""
     return (
         f'<line x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}" class="limit-hit {name}-hit" '
-        'tabindex="0" '
+        f'id="limit-{name}" tabindex="0" '
         f'role="slider" aria-label="{esc(words)}" aria-valuenow="{value:g}" aria-valuemin="0" '
         f'aria-valuemax="{top:g}" data-limit="{name}"/>'
     )

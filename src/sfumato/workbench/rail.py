@@ -9,6 +9,7 @@ from sfumato.drawing import number, percent, plural, tenths
 from sfumato.plan.audience import BATTERY
 from sfumato.plan.parts import Limit
 from sfumato.plan.plan import Plan
+from sfumato.workbench.adopt import work_hash
 from sfumato.workbench.bench import Workbench
 from sfumato.workbench.cellview import View
 from sfumato.workbench.charts import gauge
@@ -260,6 +261,10 @@ def _next(bench: Workbench, plan: Plan, view: View | None, result: Any, errors: 
         )
     if not result["internal"]["verdict"]["safe"]:
         return _to_limits(bench, plan)
+    written = bench.result("release")
+    if written is not None:
+        words = f"{written['folder']}/ is written and signed for this plan. A change of the plan starts anew."
+        return Next("See what was released", words, href="/release#bundles")
     return Next(
         "Read, sign and write the release", "All limits and promises hold on this plan.", href="/release"
     )
@@ -296,7 +301,7 @@ def _to_limits(bench: Workbench, plan: Plan) -> Next:
         p
         for p in bench.points()
         if not p.get("problem")
-        and p.get("hash") != bench.now.hash()
+        and p.get("hash") != work_hash(bench.now.text)
         and (rate is None or rate.at_most is None or p["risk"] + 2 * p["risk_se"] <= rate.at_most)
         and (loss is None or loss.at_most is None or p["loss"] <= loss.at_most)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 from sfumato import registry
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.workbench import edits
+from sfumato.workbench.adopt import work_hash
 from sfumato.workbench.bench import Workbench
 from sfumato.workbench.changes.form import Done, Sent
 from sfumato.workbench.release import inside
@@ -59,11 +60,11 @@ def _place(bench: Workbench, form: Sent) -> Done:
     if cls is None or name not in cls.parameters():
         raise ParameterError("That step has no such parameter.")
     label = str(tables[at].get("id") or tables[at].get("mask"))
-    plans = (
-        [{"label": "the plan now", "text": text}]
-        if not any(p.get("hash") == bench.now.hash() for p in bench.points())
-        else []
-    )
+    here, now = work_hash(text), tables[at].get(name)
+    words = f"{name.replace('_', ' ')} {now:g}" if isinstance(now, (int, float)) else "as it was"
+    plans = [{"label": f"{label}: {words}", "text": text}]
+    if any(p.get("hash") == here for p in bench.points()):
+        plans = []
     for word in str(form.get("values", "")).split(","):
         if not word.strip():
             continue

@@ -7,6 +7,7 @@ from typing import Any
 from sfumato import registry
 from sfumato.plan.audience import BATTERY
 from sfumato.workbench import charts, edits
+from sfumato.workbench.adopt import work_hash
 from sfumato.workbench.bench import Workbench
 from sfumato.workbench.forms import form_of
 from sfumato.workbench.rail import limit_on
@@ -21,7 +22,7 @@ def compare_screen(bench: Workbench, query: Query) -> dict[str, Any]:
     points = placed(bench, most_risk, most_loss)
     fits = [p for p in points if p["fits"]]
     best = min(fits, key=lambda p: (p["loss"], p["risk"])) if fits else None
-    here = next((p for p in points if p["hash"] == bench.now.hash()), None)
+    here = next((p for p in points if p["hash"] == work_hash(bench.now.text)), None)
     result = bench.result("run") or (bench.last_result("run") or ("", None))[1]
     tables = edits.tables(bench.now.text, "step")
     vary = []

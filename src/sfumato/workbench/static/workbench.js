@@ -17,7 +17,9 @@
   const ANEW = ["The workbench was started anew", "This page belongs to an earlier start. Use the address that the terminal shows now; the plan is as you left it."];
   let unanswered = 0;
   function silence([head, words]) {
-    if ($("silence") || !$("content")) return;
+    const old = $("silence");
+    if (!$("content") || (old && old.firstChild.textContent === head)) return;
+    if (old) old.remove();
     const note = document.createElement("div"), title = document.createElement("h2"), text = document.createElement("p");
     note.id = "silence"; note.className = "note bad"; note.setAttribute("role", "alert");
     title.textContent = head; text.textContent = words;
@@ -164,6 +166,7 @@
     const field = $(line.dataset.limit === "risk" ? "most-risk" : "most-loss");
     const scale = line.dataset.limit === "risk" ? 100 : 1;
     field.value = String(Math.max(0, Math.round(value * scale * 1000) / 1000));
+    line.setAttribute("aria-valuenow", Number(field.value) / scale); // arrows add up before the page is back
     soon(field.form, 150);
   }
   document.addEventListener("pointerdown", (event) => {
