@@ -206,6 +206,13 @@ def main() -> None:
             ratio=ours.cpu_seconds / theirs.cpu_seconds,
             result="target: under 1/5",
         )
+    some, swap = strata_file(20, 20_000), sf.GroupSwap(strata=["STRATUM"], n_swap=20, small_strata="fewer")
+    ours = time_it(lambda: sum(1 for _ in swap.realisations(some, realisations, seed=1)), repeat=2)
+    table.add(
+        case=f"20 strata, 20,000 records, {realisations} realisations",
+        cpu_seconds=ours.cpu_seconds,
+        result=f"{1e3 * ours.cpu_seconds / realisations:.0f} ms a realisation",
+    )
     strata, records = (60, 60_000) if options.quick else (500, 1_000_000)
     large = strata_file(strata, records)
     theirs = time_it(lambda: sklearn_fits(large, strata), repeat=1, warm_up=False)

@@ -30,6 +30,7 @@ def proved(sides: tuple[int, ...], seconds: float) -> None:
     from sfumato.tables import safe
     from sfumato.tables.build import as_table
     from sfumato.tables.program import solve
+    from sfumato.tables.search import Cubes, sharp
 
     for side in sides:
         for seed in (1, 2, 3):
@@ -37,9 +38,9 @@ def proved(sides: tuple[int, ...], seconds: float) -> None:
             given = as_table(rng.poisson(rng.gamma(0.8, 6 / 0.8, (side,) * 3)))
             kept = safe.margin_sets("two_way", given.keys)
             problem, active = safe._problem(given, 3, kept, "l1", None, False)
-            bound = safe._sharp(problem, solve(problem, relaxed=True, seconds=seconds).bound)
+            bound = sharp(problem, solve(problem, relaxed=True, seconds=seconds).bound)
             best = solve(problem, seconds=seconds)
-            moves = safe._Cubes(given.counts.shape, active).search(problem, 2.0)
+            moves = Cubes(given.counts.shape, active).search(problem, 2.0)
             found = problem.cost(moves.table) if moves.table is not None else float("nan")
             least = problem.cost(best.table) if best.status == "optimal" else float("nan")
             print(

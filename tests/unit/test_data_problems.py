@@ -78,3 +78,38 @@ def test_a_run_refuses_bad_data_with_all_reasons() -> None:
 def test_nested_geography_is_accepted() -> None:
     frame = pl.DataFrame({"s": ["a", "a", "b", None], "c": [1, 2, 3, 3]})
     assert problems(frame, geography=["s", "c"]) == []
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        range(50),
+        [*range(20), *range(19, 49)],
+        [*range(30, 60), *range(30)],
+        [3, 1, 3, 2, 1, 3],
+        ["a", "b", "c", "c"],
+        ["b", "a", "b", None, None],
+        [1, None, 2, None],
+        [0.5, 0.5, 1.0],
+        [True, False, True],
+    ],
+)
+def test_doubled_ids_are_those_that_are_not_unique(ids, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the file is cut into blocks."""
+    from sfumato.data import microdata
+    from sfumato.plan.check import _doubled
+
+    frame = pl.DataFrame({"ID": list(ids)})
+    for block in (1, 3, 20, 100):
+        monkeypatch.setattr(microdata, "BLOCK", block)
+        assert _doubled(sf.Microdata(frame), "ID") == frame.height - frame["ID"].n_unique()
+
+
+def test_nesting_is_judged_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sfumato.data import microdata
+
+    monkeypatch.setattr(microdata, "BLOCK", 2)
+    frame = pl.DataFrame({"s": ["a", "a", None, "b", "b", "c"], "c": [1, 2, 9, 3, None, 2]})
+    assert problems(frame, geography=["s", "c"]) == [
+        "error: the geography doesn't nest: 1 values of c lie in several of s (for example 2 in a, c)"
+    ]

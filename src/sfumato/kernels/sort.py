@@ -56,6 +56,8 @@ def sorted_with_places(values: Array) -> tuple[Array, Array, bool]:
     bits = np.uint64(64 - room)
     low = np.uint64(low)  # a kernel's uint64 arrives as an int, which may not fit an int64 again
     packed, spare = _sorted_words(raw, floating, low, cut, int(bits), width - int(cut))
+    if lossless:
+        spare = None  # before places are asked for: at size the peak is here
     places = np.empty(n, dtype=place_type)
     if lossless:
         equal = _unpack(packed, floating, low, cut, bits, places)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -70,7 +70,7 @@ def _vet_whole_columns(data: Microdata) -> list[Problem]:
     schema = data.schema
     out = [_text_in_numbers(data, c) for c in _numbers_said(data) if data.dtype(c) == pl.String]
     if schema.id is not None:
-        doubled = len(data) - data.column(schema.id).n_unique()
+        doubled = _doubled(data, schema.id)
         if doubled and schema.household is None and not _panel(data, schema.id):
             message = f"the id {schema.id} isn't unique: {doubled:,} records share one with another"
             out.append(Problem(0, message, "a household id goes to the role `household`", "warning"))
@@ -110,6 +110,28 @@ def _panel(data: Microdata, name: str) -> bool:
         if pl.DataFrame([ids, values]).n_unique() == len(data):
             return True
     return False
+
+
+def _doubled(data: Microdata, name: str) -> int:
+    """How many records share an id with an earlier one. Ids that rise through the file are told apart in
+    passing: a table of all of them may take more memory than the rest of the run."""
+
+    def rising(block: Microdata, _start: int) -> tuple[Any, Any] | None:
+        ids = block.column(name)
+        plain = ids.dtype.is_integer() or ids.dtype == pl.String
+        if not plain or ids.null_count() or not (ids.slice(1) > ids.slice(0, len(ids) - 1)).all():
+            return None
+        return ids[0], ids[-1]
+
+    ends = data.aggregate(rising, [name])
+    rise = [e for e in ends if e is not None]
+    if len(rise) == len(ends) and all(one[1] < two[0] for one, two in itertools.pairwise(rise)):
+        return 0
+    ids = data.column(name)
+    if ids.dtype.is_integer() and not ids.null_count():
+        ordered = np.sort(ids.to_numpy())
+        return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
+    return len(data) - ids.n_unique()
 
 
 def _vet_ratios(data: Microdata, mixed: list[str]) -> list[Problem]:
@@ -171,6 +193,16 @@ def _vet_weight(data: Microdata, weight: str) -> list[Problem]:
     return out
 
 
+def _pairs(coarse: str, fine: str) -> Callable[[Microdata, int], pl.DataFrame]:
+    """The codes of two levels that occur together, where both are known."""
+
+    def look(block: Microdata, _start: int) -> pl.DataFrame:
+        there = pl.Series(~(block.missing(coarse) | block.missing(fine)))
+        return block.select([coarse, fine]).filter(there).drop_nulls().unique()
+
+    return look
+
+
 def _vet_nesting(data: Microdata) -> list[Problem]:
     """Each finer code must lie in one coarser code, of areas and where ``lies_in`` says so."""
     out = []
@@ -181,8 +213,7 @@ def _vet_nesting(data: Microdata) -> list[Problem]:
         if coarse not in data.columns or fine not in data.columns:
             continue
         what = "geography" if fine in areas_ and coarse in areas_ else "hierarchy"
-        there = pl.Series(~(data.missing(coarse) | data.missing(fine)))
-        areas = data.select([coarse, fine]).filter(there).drop_nulls().unique()
+        areas = pl.concat(data.aggregate(_pairs(coarse, fine), [coarse, fine])).unique()
         split = areas.group_by(fine).agg(pl.col(coarse).sort()).filter(pl.col(coarse).list.len() > 1)
         if split.height:
             value, parents = split.sort(fine).row(0)
