@@ -317,3 +317,12 @@ def test_ordinary_relations_are_no_alarm() -> None:
     ]
     run = sf.Plan(steps=steps).run(frame, seed=1)
     assert not [w for w in run.warnings if "is masked, but" in w]
+
+
+def test_nothing_comes_back_from_nothing_by_nothing() -> None:
+    frame = pl.DataFrame({"EXPORT": [0, 0, 30], "SALES": [50, 70, 60], "SHARE": [0.0, 0.0, 0.5]})
+    schema = sf.Schema(variables={"SHARE": {"ratio_of": ["EXPORT", "SALES"]}})
+    data = sf.Microdata(frame, schema)
+    masked = data.with_columns({"SALES": pl.Series([51, 71, 61])})
+    (found,) = derivable(data, masked, data.columns)
+    assert (found.column, found.records, found.hidden) == ("SALES", 1, 3)

@@ -24,12 +24,14 @@ import numpy as np
 import polars as pl
 
 from sfumato.data.microdata import BoolArray, FloatArray, Microdata
-from sfumato.data.rules import Rule, SumOf, judgeable, rules_of, values_of
+from sfumato.data.rules import Rule, SumOf, Values, judgeable, rules_of, values_of
 from sfumato.errors import counted
 
 WAY_OUT: Final = "mask or recode another column of the rule as well, or name one in `drop` under [release]"
 _PATTERNS: Final = 5_000
 _BITS: Final = 62
+_NEAR: Final = 0.1
+"""What comes back within a tenth of its value is told."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,10 @@ def _in_block(
     there = {c: ~original.missing(c) for c in tied}
     known = {c: a.copy() for c, a in shown.items()}
     how: dict[str, str] = {}
-    valid = {r: r.holds(values_of(original, r.members)) for r in rules}
+    values = {r: values_of(original, r.members) for r in rules}
+    valid = {r: r.holds(values[r]) for r in rules}
     while True:
-        found = [*_by_rules(rules, valid, known), *_by_nesting(nested, there, known)]
+        found = [*_by_rules(rules, values, valid, known), *_by_nesting(nested, there, known)]
         found = found or _by_elimination(rules, valid, known)
         if not found:
             break
@@ -143,9 +146,12 @@ _Found = tuple[str, BoolArray, str]
 
 
 def _by_rules(
-    rules: Sequence[Rule], valid: dict[Rule, BoolArray], known: dict[str, BoolArray]
+    rules: Sequence[Rule],
+    values: dict[Rule, Values],
+    valid: dict[Rule, BoolArray],
+    known: dict[str, BoolArray],
 ) -> list[_Found]:
-    """What one rule gives where it lacks one member only."""
+    """What one rule gives where it lacks one member only: nothing where that would be 0 by 0."""
     out = []
     for rule in rules:
         single = valid[rule] & (np.sum([~known[m] for m in rule.members], axis=0) == 1)
@@ -153,8 +159,18 @@ def _by_rules(
             for member in rule.members:
                 rows = single & ~known[member]
                 if rows.any():
+                    rows &= _gives(rule, member, values[rule])
+                if rows.any():
                     out.append((member, rows, rule.by(member)))
     return out
+
+
+def _gives(rule: Rule, member: str, values: Values) -> BoolArray:
+    """In which records the rule gives the member from the others, or nearly (a ratio is rounded)."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        made, true = rule.solve(member, values), values[member]
+        near = np.abs(made - true) <= _NEAR * np.maximum(np.abs(true), 1.0)
+    return np.asarray(np.isfinite(made) & near)
 
 
 def _by_nesting(
