@@ -81,7 +81,7 @@ def walk(page: Any, base: str, bench: Workbench) -> None:
     shot("protect")
     page.goto(f"{base}/attack")
     page.click("main button[value=run]")
-    page.wait_for_selector("#attacks svg.sf-chart")
+    page.wait_for_selector("#attacks:not(.stale) svg.sf-chart")  # of this plan, not of the proposal
     page.goto(f"{base}/attack")
     shot("attack")
     page.goto(f"{base}/compare")

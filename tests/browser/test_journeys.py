@@ -201,7 +201,7 @@ def test_every_screen_in_the_dark_wide_and_narrow(tab: Callable[..., Any], place
     long = "NETTOEINKOMMEN_DER_HAUSHALTSBEZUGSPERSON_EINSCHL_TRANSFERLEISTUNGEN_2023_REVIDIERT"
     frame = (
         people(240)
-        .rename({"RENT": long})
+        .rename({"RENT": long + "_" + long})
         .with_columns(**{f"X{i:03d}": pl.Series(["a", "b"] * 120) for i in range(200)})
     )
     ready(place, frame)

@@ -178,6 +178,8 @@ def _limit_reason(limit: Limit, value: float, ok: bool, results: Results) -> Rea
                 False, f"{limit.figure} couldn't be measured ({allowed})", "see the notes of the battery"
             )
         said = words.format(value) if value != float("inf") else "no area is released"
+        if limit.figure == "group" and value == 1:
+            said = said.removesuffix("s")
         if limit.figure == "rate":
             found = results[BATTERY]
             if found.figures.get("measured", value) != value:
