@@ -16,7 +16,7 @@ A comes back in 1 of 1 hidden value: T − B
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -147,7 +147,7 @@ _Found = tuple[str, BoolArray, str]
 
 def _by_rules(
     rules: Sequence[Rule],
-    values: dict[Rule, Values],
+    values: Mapping[Rule, Values],
     valid: dict[Rule, BoolArray],
     known: dict[str, BoolArray],
 ) -> list[_Found]:
