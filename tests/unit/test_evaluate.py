@@ -209,6 +209,8 @@ def test_households_left_as_they_were_are_told() -> None:
 def test_a_shuffled_copy_without_an_id_is_never_safe(original: sf.Microdata) -> None:
     found = sf.evaluate(original, shuffled(original.frame).drop("ID"))
     assert not found.run.paired
+    # Nobody can count what changed where it isn't known whose record is whose.
+    assert found.run.summary()["steps"][0]["touched"] == {}
     assert not found.verdict.safe
     assert found["battery"].rate > 0.95  # by nearness alone
     assert any("whose record is whose" in text for text in found.verdict.do)
@@ -376,3 +378,17 @@ def test_the_command_has_one_report_and_exit_codes(
     assert main(["attack", "--released", str(tmp_path / "made.csv")]) == 2
     assert main(["attack", *files]) == 2
     assert main(["attack", *files, *made, "--out", str(tmp_path / "people.csv"), "--overwrite"]) == 2
+
+
+@pytest.mark.parametrize(("made", "safe"), [("AGED", False), ("NUMBER", True), ("WAVE", True)])
+def test_a_column_that_nobody_looked_at_is_never_safe(original: sf.Microdata, made: str, safe: bool) -> None:
+    """An age under another name is still an age; a running number and a constant tell nothing."""
+    frame, n = original.frame, len(original)
+    column = {"AGED": frame["AGE"], "NUMBER": pl.Series(range(n, 0, -1)), "WAVE": pl.Series([7] * n)}[made]
+    released = frame.drop("ID", "AGE").with_columns(column.alias(made))
+    lax = {"battery.rate": {"at_most": 1.0}}
+    found = sf.evaluate(original, released, limits=lax)
+    assert found.verdict.safe is safe
+    if not safe:
+        assert f"nobody has looked at {made}" in found.verdict.reasons[0]
+        assert found.verdict.do[0] == f"call {made} as the original file does, or drop it"

@@ -15,7 +15,7 @@ from sfumato.contract.measure import Measure
 from sfumato.contract.result import Result, Results
 from sfumato.data.microdata import Microdata
 from sfumato.data.schema import Schema
-from sfumato.drawing import Picture
+from sfumato.drawing import Picture, folded
 from sfumato.drawing.face import Html, listed, verdict
 from sfumato.draws import Draws, Seed, as_seed
 from sfumato.errors import MaskError, ParameterError, SfumatoError, did_you_mean, suggesting
@@ -65,12 +65,17 @@ class Evaluation(Results):
     """
 
     def __init__(
-        self, run: Run, notes: Sequence[str], more_to_do: Sequence[str], left: Sequence[str] = ()
+        self,
+        run: Run,
+        notes: Sequence[str],
+        more_to_do: Sequence[str],
+        left: Sequence[str] = (),
+        unread: Sequence[str] = (),
     ) -> None:
         super().__init__(list(run.results), run.before)
         self.run = run
         self.notes = tuple(notes)
-        self.verdict: Verdict = _with(run.verdict, more_to_do, left)
+        self.verdict: Verdict = _with(run.verdict, more_to_do, left, unread)
 
     def summary(self) -> dict[str, Any]:
         """What there is to say, as plain values: what the report is made from."""
@@ -104,16 +109,24 @@ class Evaluation(Results):
         return self.run.plot(what)
 
 
-def _with(found: Verdict, more_to_do: Sequence[str], left: Sequence[str]) -> Verdict:
+def _with(found: Verdict, more_to_do: Sequence[str], left: Sequence[str], unread: Sequence[str]) -> Verdict:
     """The run's verdict, with what only a file made elsewhere can have left in."""
-    if not left:
+    because, ways = [], []
+    if left:
+        names = ", ".join(left)
+        because = [
+            f"{names} stands in the released file as it was collected, which leads straight to the person"
+        ]
+        ways = [f"drop {names}, or number it anew"]
+    if unread:
+        names = folded(unread)
+        because.append(f"nobody has looked at {names}, which the original file doesn't have under that name")
+        ways.append(f"call {names} as the original file does, or drop it")
+    if not because:
         do = found.do if found.safe else tuple(dict.fromkeys([*more_to_do, *found.do]))
         return dataclasses.replace(found, do=do)
-    names = ", ".join(left)
-    because = f"{names} stands in the released file as it was collected, which leads straight to the person"
-    reasons = (because,) if found.safe else (because, *found.reasons)
-    do = tuple(dict.fromkeys([f"drop {names}, or number it anew", *more_to_do, *found.do]))
-    return Verdict(False, NOT_SAFE, reasons, do)
+    reasons = (*because, *(() if found.safe else found.reasons))
+    return Verdict(False, NOT_SAFE, reasons, tuple(dict.fromkeys([*ways, *more_to_do, *found.do])))
 
 
 @suggesting
@@ -212,7 +225,7 @@ def evaluate(
         files.paired,
     )
     tell("done", 6, 6)
-    return Evaluation(run, notes, more_to_do, left_in(files, id))
+    return Evaluation(run, notes, more_to_do, left_in(files, id), reading.unread)
 
 
 # -- limits and measures ----------------------------------------------------------------------------

@@ -39,6 +39,8 @@ class Reading:
     released: Microdata
     shared: tuple[str, ...]
     notes: tuple[str, ...]
+    unread: tuple[str, ...] = ()
+    """Columns that only the released file has and that may tell of people: nobody has looked at them."""
 
 
 def read_alike(original: Microdata, released: Microdata) -> Reading:
@@ -67,7 +69,19 @@ def read_alike(original: Microdata, released: Microdata) -> Reading:
     if added:
         notes.append(f"only in the released file, and not looked at: {', '.join(added)}")
     schema = original.schema.restricted_to(shared)
-    return Reading(original, Microdata(frame.select(shared), schema), shared, tuple(notes))
+    unread = tuple(c for c in added if _may_tell(c, frame[c], shared))
+    return Reading(original, Microdata(frame.select(shared), schema), shared, tuple(notes), unread)
+
+
+def _may_tell(name: str, series: pl.Series, shared: Sequence[str]) -> bool:
+    """Whether a column of the released file alone may hold something of the original: all but a constant, a
+    running number, and a flag of zeros, which every attack adds to its own list."""
+    if series.n_unique() <= 1 or (name.endswith("_zero") and name.removesuffix("_zero") in shared):
+        return False
+    numbers = series.cast(pl.Int64, strict=False)
+    if numbers.null_count() or numbers.n_unique() < len(numbers):
+        return True
+    return numbers.max() - numbers.min() + 1 != len(numbers)  # type: ignore[operator]
 
 
 def _renamed(original: Microdata, released: Microdata, notes: list[str]) -> pl.DataFrame:

@@ -172,7 +172,8 @@ def _step(run: Run, step: StepRecord, at: int, *, public: bool, secret: bool) ->
             out["defaults"] = _plain({n: v for n, v in left.items() if v not in (None, (), {}, "")})
     if not public:
         out |= {
-            "touched": {c: int(n) for c, n in step.touched.items()},
+            # Of somebody else's release without known pairs, nobody can count what changed.
+            "touched": {c: int(n) for c, n in step.touched.items()} if run.paired else {},
             "seconds": float(step.seconds),
             "figures": _plain(step.notes.figures),
             "warnings": list(step.notes.warnings),

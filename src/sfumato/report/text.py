@@ -30,7 +30,7 @@ def brief(summary: dict[str, Any]) -> str:
     ]
     for step in summary["steps"]:
         lines.append(f"  {step['id']}: {step['mask']}{_parameters(step.get('parameters'))}")
-        if "touched" in step:
+        if step.get("touched"):
             moved = folded([f"{c} {n:,}" for c, n in step["touched"].items()])
             lines.append(f"    records changed: {moved}")
         lines += [f"    {'kept' if g['ok'] else 'BROKEN'}: {g['text']}" for g in step["guarantees"]]
