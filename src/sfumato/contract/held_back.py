@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
+import polars as pl
 
 from sfumato.contract.mask import Mask
 from sfumato.contract.measure import Attack
@@ -73,7 +74,16 @@ def held_back(
     finally:
         log.setLevel(before)
     how = f"a quarter of the people was held back and the rest masked by the same {len(steps)} steps"
-    return HeldBack(released, by_steps(a, steps), by_steps(b, steps), how)
+    return HeldBack(released, *_recoded(a, b, steps), how)
+
+
+def _recoded(a: Microdata, b: Microdata, steps: Sequence[Mask]) -> tuple[Microdata, Microdata]:
+    """Both lists recoded as one: the intruder doesn't know who is in the file, so what a step does to a
+    number by its neighbours can't tell him."""
+    shared = [c for c in a.columns if c in b.columns]
+    frame = pl.concat([a.frame.select(shared), b.frame.select(shared)], how="vertical_relaxed")
+    listed = by_steps(Microdata(frame, a.schema.restricted_to(shared)), steps)
+    return listed.with_frame(listed.frame[: len(a)]), listed.with_frame(listed.frame[len(a) :])
 
 
 def from_file(path: Path, original: Microdata, masked: Microdata, steps: Sequence[Mask]) -> HeldBack:
