@@ -251,7 +251,7 @@ def main() -> None:
         folder = Path(name)
         pieces: dict[str, tuple[str, str, Callable[[], tuple[int, int]]]] = {
             "kills": (
-                "releases killed", "partial or lost releases", lambda: kills(4 if quick else 60, folder),
+                "releases killed", "partial or lost releases", lambda: kills(4 if quick else 165, folder),
             ),
             "mutations": ("plans mutated", "tracebacks", lambda: mutations(200 if quick else 3_000, folder)),
             "damages": ("files damaged", "tracebacks", lambda: damages(20 if quick else 250, folder)),

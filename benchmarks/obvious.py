@@ -80,7 +80,8 @@ def agreements(
     plain, rare, told = (np.zeros((n, n), np.float32) for _ in range(3))
     for column in columns:
         a, b = codes(original[column], released[column])
-        blank = (b == 0) & (a != 0)
+        # Blanks that a mask made say nothing; whose they are, he doesn't know.
+        blank = (b == 0) & bool((b == 0).sum() > (a == 0).sum())
         there = b[~blank] if blank.any() else b
         share = np.bincount(there, minlength=int(max(a.max(), b.max())) + 1)[a] / max(len(there), 1)
         share = np.maximum(share, 0.5 / n)

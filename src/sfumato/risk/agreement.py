@@ -16,8 +16,10 @@ from sfumato.data.microdata import Microdata
 from sfumato.draws import Draws
 from sfumato.errors import MeasureError
 from sfumato.linkage.blocks import Blocks
-from sfumato.linkage.learn import Learnt, learn
+from sfumato.linkage.learn import Learnt, kinds_of, learn
 from sfumato.linkage.points import PointAttack
+
+_MOVED = 1e-4  # hardly a value stayed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +34,10 @@ class AgreementAttack(PointAttack):
     known of the mask, unless ``keep`` tells m. No column is dropped because a mask touched it.
 
     A few correlated keys don't tell their m apart, and a swap of keys moves numbers by no law. So he
-    tries three forms: with displacements; by what agrees alone; and that with one m, the mean, for all
-    columns. The rate is that of the best (``form``), as an upper bound may have it.
+    tries up to five forms: with displacements; by what agrees alone; that with one m, the mean, for all
+    columns; with displacements, where what kind a value is (missing, zero, coded) is compared by
+    itself, since many masks leave those alone; and by kinds alone, as if all amounts had been dealt out
+    anew. The rate is that of the best (``form``), as an upper bound may have it.
 
     Reference: Fellegi and Sunter (1969), JASA 64, 1183-1210, for the weights by value; Winkler
     (1988) for EM; one match a person and the displacements are ours.
@@ -116,6 +120,12 @@ class AgreementAttack(PointAttack):
             forms["displacements"] = learn(original, masked, known, blocks, draws, self.keep)
         alone = learn(original, masked, known, blocks, draws, self.keep, moves=False)
         forms["agreement"] = alone
+        if len(forms) > 1 and kinds_of(original, masked, known):
+            forms["kinds apart"] = learn(original, masked, known, blocks, draws, self.keep, kinds=True)
+            moved = {c: _MOVED for c in known if is_number(original, c)}
+            forms["kinds alone"] = learn(
+                original, masked, known, blocks, draws, {**moved, **self.keep}, moves=False, kinds=True
+            )
         untold = [m for c, m in alone.keep.items() if c not in self.keep]
         if len(untold) > 1:
             keep = {c: self.keep.get(c, sum(untold) / len(untold)) for c in known}
