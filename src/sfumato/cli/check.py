@@ -6,16 +6,19 @@ import argparse
 from typing import TYPE_CHECKING
 
 from sfumato.cli.command import BAD, OK, print_json, progress, say
+from sfumato.cli.engine import ENGINES
 
 if TYPE_CHECKING:
     from sfumato.errors import Problem
     from sfumato.plan.partly import PartlyRead
     from sfumato.plan.plan import Plan
+    from sfumato.run.where import Where
 
 HELP = "find every mistake in a plan without running it"
 EXAMPLE = """  sfumato check people.toml
   sfumato check people.toml --no-data      when the data aren't at hand
   sfumato check people.toml --rehearse     try every step on a large file, too, and keep nothing
+  sfumato check people.toml --engine spark   where each part would be carried out on a cluster
   sfumato check --schema > plan.schema.json   for an editor that completes and checks as you type"""
 
 
@@ -27,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="carry every step out in memory and keep nothing: some mistakes only the data tell (by default "
         "where the file has at most 20,000 records)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        help="also say where each step, each measure and the release would be carried out, and how many "
+        "bytes come to one place",
     )
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of plans and stop")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -62,9 +71,17 @@ def run(args: argparse.Namespace) -> int:
     if plan is not None and not errors and not args.no_data:
         found, tried = _rehearsed(args, read, plan)
         errors, problems = found, sorted([*problems, *found])
+    where = [] if args.engine is None or plan is None or errors else _whereabouts(plan, args.engine)
+    refused = [w for w in where if not w.can]
     if args.json:
         content = [vars(p) for p in problems]
-        print_json({"ok": not errors, "plan": str(path), "rehearsed": tried == "", "problems": content})
+        found_ = {
+            "ok": not (errors or refused),
+            "plan": str(path),
+            "rehearsed": tried == "",
+            "problems": content,
+        }
+        print_json(found_ | ({"where": [vars(w) for w in where]} if args.engine else {}))
     else:
         for one in problems:
             place = f"{path}:{one.line}" if one.line else str(path)
@@ -75,7 +92,18 @@ def run(args: argparse.Namespace) -> int:
             count = f"{steps} step{'s' if steps != 1 else ''}"
             say(f"{path}: no mistakes found ({count}, plan {plan.hash() if plan else ''})")
             say(*([tried] if tried else []))
-    return BAD if errors else OK
+        if where:
+            say(f"on --engine {args.engine}:", *(f"  {w}" for w in where))
+    return BAD if errors or refused else OK
+
+
+def _whereabouts(plan: Plan, engine: str) -> list[Where]:
+    from sfumato.io.arrow import is_parquet
+    from sfumato.run.where import whereabouts
+
+    if plan.data_path is None:
+        return []
+    return whereabouts(plan, plan.data(lazy=True), engine, parquet=is_parquet(plan.data_file()))
 
 
 def _rehearsed(args: argparse.Namespace, read: PartlyRead, plan: Plan) -> tuple[list[Problem], str | None]:
