@@ -13,6 +13,7 @@ import itertools
 import pickle
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -134,11 +135,21 @@ def awaited(context: Any, job: Callable[[], list[Any]], tell: Tell) -> list[Any]
     except BaseException:
         context.cancelJobGroup(group)
         worker.join(_STOPPED)
+        _wait_until_idle(context, group)
         raise
     if isinstance(out[0], Exception):
         raise explained(out[0]) from None
     result: list[Any] = out[0]
     return result
+
+
+def _wait_until_idle(context: Any, group: str) -> None:
+    """A job that is cancelled counts as under way until its end is known."""
+    tracker, since = context.statusTracker(), time.monotonic()
+    while time.monotonic() - since < _STOPPED:
+        if not set(tracker.getJobIdsForGroup(group)) & set(tracker.getActiveJobsIds()):
+            return
+        time.sleep(0.1)
 
 
 def _share_done(context: Any, group: str) -> float:
