@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.errors import MeasureError
 from sfumato.linkage.neighbours import without
 from sfumato.risk.membership import auc
 from sfumato.stats.boosting import Boosting
@@ -234,3 +235,26 @@ def test_unordered_categories_are_features_too():
     model = Boosting.of(data, data, ["L"])
     guess = model.number(np.arange(500), value[:500], np.arange(500, 1_000))
     assert np.abs(guess - value[500:]).mean() < 0.3
+
+
+def test_insiders_and_people_of_a_holdout_are_recoded_as_one_list(tmp_path):
+    """A recode must not tell members by leaving one of the two lists as it was."""
+    rng = np.random.default_rng(3)
+    people, others = (
+        pl.DataFrame({"AGE": rng.integers(20, 80, 400), "PAY": rng.normal(size=400)}) for _ in "ab"
+    )
+    others.with_columns(pl.col("AGE").cast(pl.Float64)).write_parquet(tmp_path / "others.parquet")
+    step = sf.Recode(column="AGE", width=10)
+    attack = sf.MembershipAttack(known=["AGE"], holdout=str(tmp_path / "others.parquet"))
+    beside = attack._beside(people, step.mask(people, seed=1), 1, [step])
+    held = beside._others
+    assert held.inside.frame.schema["AGE"] == held.outside.frame.schema["AGE"] == pl.String
+    assert set(held.inside.frame["AGE"].unique()) == set(held.outside.frame["AGE"].unique())
+
+
+def test_a_holdout_of_other_values_is_refused_with_the_column(tmp_path):
+    people = pl.DataFrame({"AGE": [20, 30, 40], "PAY": [1.0, 2.0, 3.0]})
+    pl.DataFrame({"AGE": ["old", "young"], "PAY": [1.0, 2.0]}).write_parquet(tmp_path / "others.parquet")
+    attack = sf.MembershipAttack(known=["AGE"], holdout=str(tmp_path / "others.parquet"))
+    with pytest.raises(MeasureError, match="other values in AGE"):
+        attack.measure(people, people)

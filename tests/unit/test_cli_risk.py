@@ -161,7 +161,7 @@ def test_every_measure_is_there_by_name_with_what_it_assumes(people, capsys):
     assert text.count("assumes: ") >= 8
     assert "counted in the population" in text
     assert "what keys give away" in text
-    assert "households: " in text
+    assert "households expected to be at risk: " in text
     assert "(k = 4)" in text  # the plan's own k, said beside the figure
     assert "only a run can count" not in text
 

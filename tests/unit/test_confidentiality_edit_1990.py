@@ -176,7 +176,7 @@ def test_persons_of_a_household_move_together():
 def test_households_whose_members_disagree_are_named():
     people = pl.DataFrame({"HH": ["a", "a", "b"], "K": [1, 2, 1], "S": [1, 1, 1], "P": [1, 1, 2]})
     edit = sf.ConfidentialityEdit1990(match_on=["K"], swap=["P"], within=["S"], household="HH")
-    with pytest.raises(MaskError, match=r"disagree on K \(household a"):
+    with pytest.raises(MaskError, match=r"disagree on K \(records 1 and 2"):
         edit.mask(people, seed=1)
 
 

@@ -193,7 +193,7 @@ def test_one_area_alone_and_no_partner_anywhere_are_said():
 
 def test_members_who_disagree_are_named():
     frame = pl.DataFrame({"HH": ["a", "a", "b", "b"], "W": [1, 2, 3, 3], "K": [1, 1, 1, 1]})
-    with pytest.raises(MaskError, match=r"disagree on W \(household a\)"):
+    with pytest.raises(MaskError, match=r"disagree on W \(records 1 and 2; 1 household in all\)"):
         sf.RecordSwap(household="HH", hierarchy=["W"], keys=["K"]).mask(frame, seed=1)
     fine = frame.with_columns(W=pl.Series([1, 1, 3, 3]), K=pl.Series([1, 2, 1, 1]))
     swap = sf.RecordSwap(household="HH", hierarchy=["W"], similar=["K"], tolerance=0)

@@ -209,7 +209,8 @@ def _show_panel(found: Panel) -> None:
             say(f"      assumes: {one.measure.assumes}")
             homes = (one.after or one.before).figures.get("households_at_risk")
             if homes is not None:
-                say(f"      households: {homes:,.4g} of {(one.after or one.before).households:,}")
+                of_all = f"{homes:,.4g} of {(one.after or one.before).households:,}"
+                say(f"      households expected to be at risk: {of_all}")
             if one.groups is not None:
                 rows = [["group", "records", "at risk", "rate"]]
                 for group, records, risk, rate in one.groups.head(_SHOWN).iter_rows():

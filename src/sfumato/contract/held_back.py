@@ -96,8 +96,26 @@ def from_file(path: Path, original: Microdata, masked: Microdata, steps: Sequenc
         raise MeasureError(f"the file of other people has no column {lost[0]!r}")
     if len(others) < 2:
         raise MeasureError("the file of other people has fewer than two records")
-    same = Microdata(others.frame, original.schema.restricted_to(others.columns))
-    return HeldBack(masked, original, by_steps(same, steps), "other people came from a file of their own")
+    return HeldBack(
+        masked,
+        *_recoded(original, _typed(others, original), steps),
+        "other people came from a file of their own",
+    )
+
+
+def _typed(others: Microdata, original: Microdata) -> Microdata:
+    """Other people's columns in the types of the file."""
+    frame = others.frame
+    for column in [c for c in frame.columns if c in original.columns]:
+        try:
+            frame = frame.with_columns(pl.col(column).cast(original.dtype(column)))
+        except pl.exceptions.PolarsError:
+            raise MeasureError(
+                f"the file of other people has other values in {column}: not all are of type "
+                f"{original.dtype(column)}",
+                hint="write both files by the same rules",
+            ) from None
+    return Microdata(frame)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import polars as pl
 
 from sfumato.data.codes import dense, joint
 from sfumato.data.microdata import BoolArray, IntArray, Microdata
-from sfumato.errors import MaskError
+from sfumato.errors import MaskError, counted
 
 _LIMIT = 1 << 62
 
@@ -109,10 +109,12 @@ def check_same_in_unit(data: Microdata, of: Units, columns: Sequence[str], who: 
         code, _ = digits(data, column)
         off = code != code[of.first][of.of]
         if off.any():
-            bad = np.unique(of.of[off])
-            named = ", ".join(str(v) for v in of.names(data, bad[:5]))
-            more = f" and {len(bad) - 5:,} more" if len(bad) > 5 else ""
+            # Whose household it is is nobody's business who reads a log: places lead there all the same.
+            one = int(np.argmax(off))
+            places = f"records {of.first[of.of[one]] + 1:,} and {one + 1:,}"
+            bad = len(np.unique(of.of[off]))
+            where = f"{places}; {counted(bad, 'household')} in all"
             raise MaskError(
-                f"{who}: members of one household disagree on {column} (household {named}{more})",
+                f"{who}: members of one household disagree on {column} ({where})",
                 hint=f"{column} must be a household's: mend it, or leave it out",
             )
