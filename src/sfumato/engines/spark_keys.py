@@ -41,10 +41,11 @@ class KeyOffice:
         self.address: Address = (host, port)
         self._draws: list[Draws] = []
         self._open, self._closed = ExitStack(), False
+        self._door = threading.Thread(target=self._answer, daemon=True)
 
     def __enter__(self) -> Self:
         self._open.enter_context(handed_out(self._sent))
-        threading.Thread(target=self._answer, daemon=True).start()
+        self._door.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,6 +54,7 @@ class KeyOffice:
         self._closed = True
         with suppress(OSError):  # who waits at the door is woken
             socket.create_connection(self._own, timeout=5).close()
+        self._door.join(timeout=5)
         self._listener.close()
 
     def _sent(self, draws: Draws) -> tuple[Callable[..., Any], tuple[Any, ...]]:

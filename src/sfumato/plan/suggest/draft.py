@@ -257,6 +257,7 @@ def _steps(found: Suggestion) -> list[str]:
         out += _step(found, table, [_SWAP])
     if not out:
         out += _recode_keys(found)
+    out = [*_years(found), *out]
     if not out:
         out += [
             "# No step could be suggested. For example:",
@@ -266,6 +267,18 @@ def _steps(found: Suggestion) -> list[str]:
             "# rate_percent = 10",
             "",
         ]
+    return out
+
+
+def _years(found: Suggestion) -> list[str]:
+    """A day of birth finds nearly everybody; its year is what analysts use."""
+    out: list[str] = []
+    for day in (k for k in found.schema.keys if found.types[k].is_temporal()):
+        out += _step(
+            found,
+            {"mask": "recode", "column": day, "period": "year"},
+            [f"{comment(day)} has {found.distinct[day]:,} values; its year is enough for most analyses"],
+        )
     return out
 
 
