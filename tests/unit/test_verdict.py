@@ -223,3 +223,20 @@ def test_dealt_categories_alone_are_judged_too() -> None:
     found = plan.run(data, seed=1).results["battery"]
     assert found.group >= 20
     assert found.measured <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 240)
+
+
+def test_a_rate_that_is_proved_isnt_called_measured() -> None:
+    """Judged by the bound of 5%, with 6% found in one sample: both are said."""
+    from sfumato.run.run import judged_limits
+
+    limits = sf.Plan.loads("format = 1\n[limits]\nbattery.rate = { at_most = 0.05 }").limits
+
+    def outcome(rate: float, measured: float) -> str:
+        found = sf.Result(
+            rate, figures={"rate": rate, "measured": measured}, name="battery", measure="battery"
+        )
+        return judged_limits(limits, sf.Results([found]))[0].text
+
+    assert "holds, at most 0.05 by proof (measured 0.06, within its sampling error)" in outcome(0.05, 0.06)
+    assert outcome(0.04, 0.04).endswith("holds, measured 0.04")
+    assert "fails" in outcome(float("nan"), float("nan"))

@@ -102,11 +102,11 @@ def _limit(outcome: LimitOutcome) -> dict[str, Any]:
     said = f"{outcome.measured:.4g}"
     if said in {f"{b:.4g}" for b in (limit.at_most, limit.at_least) if b is not None}:
         said = f"{outcome.measured:.8g}"
-    verdict = "holds" if outcome.ok else "fails"
     return {
-        "text": f"{limit}: {verdict}, measured {said}",
+        "text": outcome.worded(said),
         "ok": bool(outcome.ok),
         "measured": _plain(outcome.measured),
+        "found": _plain(outcome.found),
     }
 
 

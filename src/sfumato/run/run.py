@@ -72,12 +72,21 @@ class LimitOutcome:
 
     limit: Limit
     measured: float
+    """The figure that is judged: what was measured, or a bound that is proved (``found`` was measured)."""
     ok: bool
+    found: float | None = None
 
     @property
     def text(self) -> str:
+        return self.worded(f"{self.measured:.6g}")
+
+    def worded(self, figure: str) -> str:
+        """The outcome in words, with its figure as it is to be written."""
         verdict = "holds" if self.ok else "fails"
-        return f"{self.limit}: {verdict}, measured {self.measured:.6g}"
+        how = f"measured {figure}"
+        if self.found is not None:
+            how = f"at most {figure} by proof (measured {self.found:.4g}, within its sampling error)"
+        return f"{self.limit}: {verdict}, {how}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -346,7 +355,9 @@ def _outcome(limit: Limit, result: Result) -> LimitOutcome:
             hint="its figures: "
             + ", ".join(["value", *(k for k, v in result.figures.items() if _number(v))]),
         ) from None
-    return LimitOutcome(limit, value, limit.holds(value))
+    found = result.figures.get("measured") if limit.figure == "rate" and limit.measure == BATTERY else None
+    proved = isinstance(found, float) and found > value
+    return LimitOutcome(limit, value, limit.holds(value), found if proved else None)
 
 
 def _number(value: Any) -> bool:

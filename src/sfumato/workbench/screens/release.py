@@ -70,6 +70,7 @@ def _limits(bench: Workbench, internal: Mapping[str, Any]) -> list[dict[str, Any
                 "at_most": limit.at_most,
                 "at_least": limit.at_least,
                 "measured": got["measured"] if got else None,
+                "found": got.get("found") if got else None,
                 "ok": got["ok"] if got else None,
             }
         )
