@@ -252,9 +252,10 @@ def test_insiders_and_people_of_a_holdout_are_recoded_as_one_list(tmp_path):
     assert set(held.inside.frame["AGE"].unique()) == set(held.outside.frame["AGE"].unique())
 
 
-def test_a_holdout_of_other_values_is_refused_with_the_column(tmp_path):
+@pytest.mark.parametrize("ages", [["old", "young"], [20.5, 30.0]])
+def test_a_holdout_of_other_values_is_refused_with_the_column(tmp_path, ages):
     people = pl.DataFrame({"AGE": [20, 30, 40], "PAY": [1.0, 2.0, 3.0]})
-    pl.DataFrame({"AGE": ["old", "young"], "PAY": [1.0, 2.0]}).write_parquet(tmp_path / "others.parquet")
+    pl.DataFrame({"AGE": ages, "PAY": [1.0, 2.0]}).write_parquet(tmp_path / "others.parquet")
     attack = sf.MembershipAttack(known=["AGE"], holdout=str(tmp_path / "others.parquet"))
     with pytest.raises(MeasureError, match="other values in AGE"):
         attack.measure(people, people)

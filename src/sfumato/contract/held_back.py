@@ -104,17 +104,24 @@ def from_file(path: Path, original: Microdata, masked: Microdata, steps: Sequenc
 
 
 def _typed(others: Microdata, original: Microdata) -> Microdata:
-    """Other people's columns in the types of the file."""
+    """Other people's columns in the types of the file; a value that would change by that is refused."""
     frame = others.frame
     for column in [c for c in frame.columns if c in original.columns]:
+        was = frame[column]
         try:
-            frame = frame.with_columns(pl.col(column).cast(original.dtype(column)))
+            now = was.cast(original.dtype(column))
+            cut = was.dtype.is_float() and now.dtype.is_integer()
+            same = not cut or bool(now.cast(was.dtype).eq_missing(was).all())
         except pl.exceptions.PolarsError:
+            same = False
+        if same:
+            frame = frame.with_columns(now)
+        else:
             raise MeasureError(
                 f"the file of other people has other values in {column}: not all are of type "
                 f"{original.dtype(column)}",
                 hint="write both files by the same rules",
-            ) from None
+            )
     return Microdata(frame)
 
 
